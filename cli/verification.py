@@ -296,8 +296,9 @@ class Values:
         """
         files = [] if self.feeds is None else files_of(self.feeds)
         if len(files) > 1:
-            use = "measured, and all are compared:" if is_compared else "used,"
-            say(f"xopt: only {files[0]} is {use} the first of {len(files)} samples", err=True)
+            first = f"the first of {len(files)} samples"
+            use = f"measured, {first}; all are compared" if is_compared else f"used, {first}"
+            say(f"xopt: only {files[0]} is {use}", err=True)
 
     def read(self, *, several: bool = False) -> dict[str, Any]:
         """The values, as fields of the options that run models.

@@ -5,12 +5,14 @@ against the nodes.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from onnx import ModelProto, external_data_helper, numpy_helper
 
 from xoptim.graph.edit import Edit
 from xoptim.graph.export import export_model
@@ -188,3 +190,14 @@ def _verify_order(graph: Graph) -> None:
         ]
         for reader in readers:
             assert producer.label < reader.label, f"{reader!r} comes before {producer!r}"
+
+
+def with_external_data(model: ModelProto, folder: Path) -> Path:
+    """A file of a model, all constants of which are in another file."""
+    for tensor in model.graph.initializer:
+        if tensor.data_type != onnx.TensorProto.STRING:
+            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))
+    external_data_helper.convert_model_to_external_data(model, size_threshold=0, location="data")
+    path = folder / "model.onnx"
+    onnx.save(model, path)
+    return path

@@ -28,7 +28,7 @@ def require_moderate(g: GraphView, bias: str, weight: str) -> None:
         or len(shape) != 2
         or not all(map(g.is_stored, (bias, weight)))
     ):
-        raise Declined("a bias or a weight is computed, or large external data")
+        raise Declined("a bias or a weight is computed, or in more than 2 GiB of external data")
     matrix, largest = constant(g, weight), float(np.abs(doubles(g, bias)).max(initial=0))
     matrix = matrix if matrix.dtype.itemsize >= _WIDE else matrix.astype(np.float32)
     limits = ml_dtypes.finfo(numpy_dtype(dtype))  # type: ignore[no-untyped-call]

@@ -52,7 +52,8 @@ class ConstantSliceGatherPattern(EasyPatternOptimization):
         if not shape or not indices_shape or not g.is_stored(m.t) or not g.is_exclusive(m.t):  # (1)
             return self.none(
                 m.nodes[1],
-                msg="the data is computed, large external data, or has other consumers",
+                msg="the data is computed, in more than 2 GiB of external data, or has other "
+                "consumers",
             )
         axis = m.axis % len(shape)
         if math.prod(indices_shape) > shape[axis]:  # (1)

@@ -154,7 +154,8 @@ class MatMulMulPattern(PatternOptimization):
         ):  # (3)
             return self.none(
                 layer.nodes[0],
-                msg="the weight or bias is computed, large external data, or has other consumers",
+                msg="the weight or bias is computed, in more than 2 GiB of external data, or has "
+                "other consumers",
             )
         scale = 1 / float(number) if node.op_type == "Div" else float(number)
         dtype = g.try_infer_type(name)

@@ -121,7 +121,8 @@ class MatMulAddMulPattern(_ScaledWeight, _FollowingAffine):
         if not g.is_stored(m.w) or not g.is_exclusive(m.w):  # (1)
             return self.none(
                 m.nodes[0],
-                msg="the weight is computed, large external data, or has other consumers",
+                msg="the weight is computed, in more than 2 GiB of external data, or has other "
+                "consumers",
             )
         affine = self.affine(g, m, rank, shape[1], rank - 1)  # (2)
         bias = per_channel(g, m.b, rank, shape[1], rank - 1) if m.biased else np.zeros(())
@@ -178,7 +179,9 @@ class MulMatMulPattern(_ScaledWeight):
             return self.none(node, msg="the weight is not a constant matrix")
         if not g.is_stored(weight) or not g.is_exclusive(weight):  # (1)
             return self.none(
-                node, msg="the weight is computed, large external data, or has other consumers"
+                node,
+                msg="the weight is computed, in more than 2 GiB of external data, or has other "
+                "consumers",
             )
         side = 1 if node.attribute.get("transB") else 0
         affine = affine_above(g, x, rank - 1, shape[side], ("Mul", "Div"))

@@ -324,7 +324,7 @@ def test_only_the_first_sample_is_used(xopt: Xopt) -> None:
     words = ("bench", "model.onnx", "--feeds", "samples", "--seconds", "0.01")
     assert remark == xopt(*words).err
     compared = xopt(*words[:2], "model.onnx", *words[2:]).err
-    assert f"{first} is measured, and all are compared: the first of 3 samples" in compared
+    assert f"{first} is measured, the first of 3 samples; all are compared" in compared
     assert xopt(*words, "--json").err == ""
 
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import onnx
 import pytest
-from onnx import ModelProto, external_data_helper, numpy_helper
+from onnx import external_data_helper
 
 from tests.share import is_pattern_in_share
-from tests.support import parse, types
+from tests.support import parse, types, with_external_data
 from xoptim import installed_patterns, optimize
 from xoptim.match.rewrite import Rewrite
 from xoptim.testing.canonical import canonical
@@ -20,17 +20,6 @@ CASES = [
     for index, _ in enumerate(pattern.examples)
     if is_pattern_in_share(pattern, f"external {pattern.name()} {index}", _PARTS)
 ]
-
-
-def with_external_data(model: ModelProto, folder: Path) -> Path:
-    """A file of a model, all constants of which are in another file."""
-    for tensor in model.graph.initializer:
-        if tensor.data_type != onnx.TensorProto.STRING:
-            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))
-    external_data_helper.convert_model_to_external_data(model, size_threshold=0, location="data")
-    path = folder / "model.onnx"
-    onnx.save(model, path)
-    return path
 
 
 @pytest.mark.parametrize(("pattern", "index"), CASES)

@@ -1,15 +1,17 @@
 """Passes are proved by the values of the model before and after them."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.support import parse
+from tests.support import parse, with_external_data
 from xoptim import ModelPass, OptimizationOptions
 from xoptim.graph.edit import Edit
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
+from xoptim.graph.sources import Source
 from xoptim.graph.tensors import Tensor
 from xoptim.optimizing.verified import VerifyPlan, optimize_verified
 from xoptim.passes import fold
@@ -129,6 +131,16 @@ def _raised(model: str, opset: int, target: int) -> ProvedPass:
 def test_a_newer_operator_set_is_proved(nodes: str, opset: int, grade: str) -> None:
     record = _raised(f"g (float[N,4] x) => (float[A,B] y) {{ {nodes} }}", opset, 18)
     assert (record.reason, record.grade) == ("", grade)
+
+
+def test_constants_in_another_file_are_read(tmp_path: Path) -> None:
+    text = "g (float[N,4] x) => (float[N,6] y) <int64[4] p = {0, 1, 0, 1}> { y = Pad(x, p) }"
+    path = with_external_data(parse(text, 11), tmp_path)
+    plan = VerifyPlan(proves=True, whole=False)
+    options = OptimizationOptions(patterns=None, opset=18)
+    proofs = optimize_verified(Source(path), options, plan).proofs
+    assert proofs is not None
+    assert [record.grade for record in proofs.passes] == ["same bits"]
 
 
 def test_an_operator_without_a_definition_is_only_run() -> None:

@@ -41,7 +41,7 @@ def fragment(
     ):
         tensor = graph.tensor(name)
         if tensor is not None and tensor.nbytes <= largest and tensor.is_readable():
-            proto.initializer.append(_tensor_proto(name, tensor))
+            proto.initializer.append(tensor_proto(name, tensor))
         else:
             proto.input.append(value_info(name, graph.info_of(name)))
     proto.output.extend(value_info(name, graph.info_of(name)) for name in results)
@@ -154,7 +154,7 @@ def side_by_side(
     for fragment in fragments:
         body = onnx.GraphProto(name="fragment", node=map(export_node, fragment.nodes))
         body.initializer.extend(
-            _tensor_proto(name, stored[name]) for name in fragment.reads if name in initializers
+            tensor_proto(name, stored[name]) for name in fragment.reads if name in initializers
         )
         body.input.extend(map(types.declare, inputs))
         body.output.extend(map(types.declare, results))
@@ -264,7 +264,8 @@ def _sorted(nodes: Sequence[Node]) -> list[Node]:
     return list(done)
 
 
-def _tensor_proto(name: str, tensor: Tensor) -> TensorProto:
+def tensor_proto(name: str, tensor: Tensor) -> TensorProto:
+    """The protobuf of a constant with its data inside."""
     if not tensor.is_external:
         return tensor.to_proto(name)
     return TensorProto(

@@ -22,7 +22,7 @@ from xoptim.precision.measured import Measured
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.preprocessing import Preprocessed
 from xoptim.precision.reference import Errors, FloatReference
-from xoptim.precision.routing import values_before_routers
+from xoptim.precision.routing import kept_values
 from xoptim.precision.symmetric import symmetric_ranges
 from xoptim.preparation.ports import defined_names
 from xoptim.system.machine import release_memory
@@ -71,8 +71,7 @@ class ActivationQuantizer:
     @cached_property
     def _kept(self) -> set[str]:
         """The activations that stay in float32 because they determine what the model chooses."""
-        is_exact = self._precision.exact_routing
-        return values_before_routers(self._ready.model) if is_exact else set()
+        return kept_values(self._ready.model, self._precision)
 
     @cached_property
     def activations(self) -> Activations:

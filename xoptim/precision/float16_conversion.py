@@ -40,7 +40,7 @@ from xoptim.precision.options import FLOAT16_COMPUTE_TAG, PrecisionOptions
 from xoptim.precision.plan import QuantizationPlan
 from xoptim.precision.preprocessing import with_least_opset
 from xoptim.precision.reference import FloatReference
-from xoptim.precision.routing import values_before_routers
+from xoptim.precision.routing import kept_values
 from xoptim.precision.samples import Samples, samples_to_search
 from xoptim.precision.schemes import quantization_patterns
 from xoptim.verification.errors import NothingToQuantizeError
@@ -118,7 +118,7 @@ def float16_plan(
     settings = replace(how.checks.settings, level="all")
     how.on_step("measuring the error in float16")
     operators = _float16_candidates(model, folder, patterns, samples, precision, settings)
-    constants = BodyConstants(model, folder, _kept(model, precision))
+    constants = BodyConstants(model, folder, kept_values(model, precision))
     if not operators.first and not constants.candidates:
         raise NothingToQuantizeError(operators.inner or _NOTHING)
     reference = reference or FloatReference.of(model, folder, samples, precision, settings)
@@ -153,7 +153,7 @@ def _float16_candidates(
     _, applied = fake_quantized(model, folder, patterns, None, KERNEL_PROVIDER, observed)
     nodes = [node for node in model.graph.node if first_result(node) in applied]
     first = {*map(first_result, nodes)} if precision.everywhere else region(model, nodes, work)
-    kept = _kept(model, precision)
+    kept = kept_values(model, precision)
     candidates = [
         Candidate(name, node.name, applied[name], node.op_type, (0, 0))
         for node in nodes
@@ -161,11 +161,6 @@ def _float16_candidates(
     ]
     inner = inner_work(model, applied, work)
     return _Float16Candidates(model, folder, patterns, candidates, first - kept, observed, inner)
-
-
-def _kept(model: onnx.ModelProto, precision: PrecisionOptions) -> set[str]:
-    """The values that stay in float32 because they determine what the model chooses."""
-    return values_before_routers(model) if precision.exact_routing else set()
 
 
 def _samples(

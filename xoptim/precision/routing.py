@@ -21,6 +21,7 @@ from xoptim.facts.protos import every_node, inner_graphs, proto_reads
 from xoptim.precision.calibration import Probe
 from xoptim.precision.float16_io import with_float16_feeds
 from xoptim.precision.metrics import holds_floats
+from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.subgraphs import with_sources
 from xoptim.system.machine import release_memory
 from xoptim.verification.errors import LoadError, RunError
@@ -35,8 +36,6 @@ _SMALL_GAPS: Final = 0.1
 """Share of the rows whose gaps tell how dense gaps are near 0."""
 _WIDE: Final = 4
 """Gaps are dense near 0 where this many errors are less than the gaps that tell the density."""
-
-
 _COUNTS: Final = (100, 1000, 10_000)
 _ADVICE: Final = Advice("exact-routing", reason="keeps in float32 what determines the choice")
 
@@ -180,6 +179,11 @@ def _chooses(node: onnx.NodeProto, reads: Collection[str]) -> bool:
     """Whether a node chooses by scores, and another node reads the indices."""
     place = _INDICES.get(node.op_type, len(node.output))
     return not node.domain and place < len(node.output) and node.output[place] in reads
+
+
+def kept_values(model: onnx.ModelProto, options: PrecisionOptions) -> set[str]:
+    """The values and constants that stay in float32 because of `PrecisionOptions.exact_routing`."""
+    return values_before_routers(model) if options.exact_routing else set()
 
 
 def values_before_routers(model: onnx.ModelProto) -> set[str]:

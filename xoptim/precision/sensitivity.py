@@ -32,7 +32,7 @@ from xoptim.precision.measured import UNMEASURED, Measured, OperatorCost
 from xoptim.precision.options import Goal, PrecisionOptions, Scheme, samples_needed
 from xoptim.precision.preprocessing import GELU_OPSET, Preprocessed, Preprocessor, with_least_opset
 from xoptim.precision.reference import Errors
-from xoptim.precision.routing import values_before_routers
+from xoptim.precision.routing import kept_values
 from xoptim.precision.samples import Samples, samples_to_search
 from xoptim.precision.scaled_errors import coarsest, scaled_errors
 from xoptim.precision.schemes import (
@@ -153,7 +153,7 @@ def analyze_sensitivity(
     settings = preprocessor.settings
     ready = _prepared(model, verified.base_dir, preprocessor, patterns, precision, options)
     model, folder = ready.model, ready.folder
-    kept = values_before_routers(model) if precision.exact_routing else set[str]()
+    kept = kept_values(model, precision)
     operators, subgraphs = _operators(ready, everything, options, kept)
     weight_only = WeightOnlyQuantizer(model, folder, storing)
     constants = _constants(weight_only, operators, kept, precision, goal)

@@ -13,6 +13,7 @@ from xoptim.facts.protos import UNLISTED_SINCE
 from xoptim.facts.schema import since_version
 from xoptim.graph.assumed import fitting
 from xoptim.graph.export import export_node, value_info
+from xoptim.graph.fragment import tensor_proto
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor
@@ -163,7 +164,7 @@ class Change:
             tensor = before if after is None else after
             if before is not None and tensor is not before:
                 raise Unproved(f"the constant {name!r} was changed")
-            if tensor is not None and not tensor.is_external and tensor.nbytes <= _MAX_BYTES:
+            if tensor is not None and tensor.nbytes <= _MAX_BYTES and tensor.is_readable():
                 stored[name] = tensor
         inputs = [
             value_info(name, self._constants[name].info())
@@ -178,7 +179,7 @@ class Change:
             own = [*nodes]
             body = onnx.GraphProto(name="fragment", node=map(export_node, own))
             used = {name for node in own for name in node.input}
-            body.initializer.extend(t.to_proto(n) for n, t in stored.items() if n in used)
+            body.initializer.extend(tensor_proto(n, t) for n, t in stored.items() if n in used)
             body.input.extend(inputs)
             body.output.extend(outputs)
             imports = [onnx.helper.make_opsetid(domain, v) for domain, v in opsets.items()]

@@ -54,6 +54,7 @@ def not_fixed() -> tuple[str, str]:
     return "its shapes are not fixed", str(Advice("fix", "NAME=SIZE"))
 
 
+@cache
 def table_of(target: str) -> Table | None:
     """The table of a target, ``None`` where there is none."""
     table = _read().get(target)

@@ -31,7 +31,7 @@ from xoptim.verification.inputs.feeding import (
 )
 from xoptim.verification.inputs.further import SHORT, TINY, Further
 from xoptim.verification.inputs.reach import Reach
-from xoptim.verification.inputs.sample_runs import with_samples
+from xoptim.verification.inputs.sample_runs import run_samples
 from xoptim.verification.inputs.sized import SizedModel
 from xoptim.verification.inputs.work import (
     MemoryNeed,
@@ -485,7 +485,7 @@ def run_reference(
             return reference
         return reference._replace(coverage=Reach.of(proto, runs, base_dir, settings).coverage())
     search = Search(session, proto, base_dir, options, store, other)
-    runs, left = with_samples(search.runs(), session, proto, options, store, search.check_on_cpu)
+    runs, left = run_samples(search.runs(), session, proto, options, store, search.check_on_cpu)
     chosen = frozenset(search.chosen)
     reference = Reference(proto, base_dir, *ports, runs, chosen, settings)
     return reference._replace(

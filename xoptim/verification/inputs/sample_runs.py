@@ -19,7 +19,7 @@ _SECONDS: Final = 120.0
 """Of the original's runs on all samples, unless the caller sets a budget."""
 
 
-def with_samples(
+def run_samples(
     runs: list[ReferenceRun],
     session: Session,
     model: onnx.ModelProto,
