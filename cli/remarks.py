@@ -184,11 +184,18 @@ def precision_remark(quantized: Quantized) -> Remark:
     """The remark about quantization: the choice, its error, its verification, and what is left in
     float32.
     """
-    details = () if quantized.reason else tuple(_precision_details(quantized))
+    details = tuple(_precision_details(quantized))
     return Remark("quantization", quantized.summary(), details)
 
 
 def _precision_details(quantized: Quantized) -> Iterator[str]:
+    if not quantized.reason:
+        yield from _measured_details(quantized)
+    if quantized.routing_text:
+        yield quantized.routing_text
+
+
+def _measured_details(quantized: Quantized) -> Iterator[str]:
     for report in told_reports(quantized.comparisons):
         text = f"{quantized.computed} compute the same as float32 on quantized values"
         yield f"{text}: {report.summary()}"
@@ -205,8 +212,6 @@ def _precision_details(quantized: Quantized) -> Iterator[str]:
         yield f"random inputs were used; {advice}"
     if quantized.samples.are_few:
         yield "few samples: on other data, the error can be larger; give 10 or more"
-    if quantized.routing_text:
-        yield quantized.routing_text
 
 
 def told_reports(reports: Sequence[VerificationReport]) -> list[VerificationReport]:

@@ -192,7 +192,12 @@ class Lowering:
         show_default=True,
     )
     io_types: IoTypes = choice("Type to give to float32 inputs and outputs.", *IO_TYPES)
-    exact_routing: bool = flag("Keep in float32 what a choice of experts (TopK) depends on.")
+    exact_routing: bool | None = option(
+        "Keep in float32 what a choice of experts (TopK) depends on, or quantize it (default: keep "
+        "it where quantization would change choices).",
+        "--exact-routing/--no-exact-routing",
+        default=None,
+    )
     budget: float | None = duration("Time limit of the search of --precision: 90s, 2m, 1h.")
 
     def idle(self) -> dict[str, str]:

@@ -157,16 +157,25 @@ def test_smallest_scores_and_other_axes() -> None:
     assert (routing.rows, routing.changed) == (128, 0), "32 columns of four samples, in their order"
 
 
-def quantized(scheme: Scheme, *, exact_routing: bool, static: bool = False) -> Quantized:
+def quantized(
+    scheme: Scheme,
+    *,
+    exact_routing: bool | None,
+    static: bool = False,
+    metric: str = "largest",
+    tolerance: float = 0.3,
+    samples: int = 4,
+) -> Quantized:
     how, chosen = VerifyPlan(), OptimizationOptions()
     precision = PrecisionOptions(
         scheme=scheme,
-        tolerance=0.3,
+        tolerance=tolerance,
         goal="size",
         static=static,
+        metric=metric,
         compute="float16" if scheme == "float16" else "auto",
         exact_routing=exact_routing,
-        feeds=[rows(seed) for seed in range(4)],
+        feeds=[rows(seed) for seed in range(samples)],
     )
     return quantize(optimize_verified(mixture(), chosen, how), chosen, how, precision)
 
@@ -190,6 +199,48 @@ def test_what_determines_the_choice_stays_in_float32(scheme: Scheme, static: boo
     assert not exact.routing_text
     assert free.routing
     assert "exact_routing=True" in free.routing_text
+
+
+@pytest.mark.parametrize(("scheme", "static"), [("int8", False), ("int8", True), ("int4", False)])
+def test_choices_that_samples_do_not_show_stay_exact(scheme: Scheme, static: bool) -> None:
+    """Few rows change their choice on the samples, and each may exceed the tolerance."""
+    result = quantized(scheme, exact_routing=None, static=static)
+    (avoided,) = result.avoided_routing
+    assert avoided.share is not None
+    assert avoided.share > 0.001
+    assert result.applied
+    assert not BEFORE & (result.applied.keys() | {*result.activations})
+    assert all(router.share == 0 for router in result.routing)
+    assert "exact_routing=False" in result.routing_text
+    assert result.to_json()["avoided_routing"]
+
+
+def test_a_mean_over_all_elements_bears_changed_choices() -> None:
+    result = quantized("int8", exact_routing=None, metric="rms")
+    assert BEFORE & result.applied.keys()
+    assert not result.avoided_routing
+    assert "exact_routing=True" in result.routing_text
+
+
+def test_errors_of_16_bits_change_few_choices() -> None:
+    result = quantized("float16", exact_routing=None)
+    assert BEFORE & result.applied.keys()
+    assert not result.avoided_routing
+
+
+def test_changes_that_the_samples_show_are_judged_by_their_error() -> None:
+    """Experts that hardly differ keep the tolerance whichever is chosen."""
+    model = mixture()
+    (experts,) = (tensor for tensor in model.graph.initializer if tensor.name == "e")
+    small = numpy_helper.to_array(experts) * np.float32(0.01)
+    experts.CopyFrom(numpy_helper.from_array(small, "e"))
+    how, chosen = VerifyPlan(), OptimizationOptions()
+    samples = [rows(seed, 1500) for seed in range(4)]
+    precision = PrecisionOptions(tolerance=0.2, goal="size", feeds=samples)
+    result = quantize(optimize_verified(model, chosen, how), chosen, how, precision)
+    assert sum(router.changed for router in result.routing) >= 10
+    assert BEFORE & result.applied.keys()
+    assert not result.avoided_routing
 
 
 def test_all_values_that_a_body_chooses_from_are_named() -> None:

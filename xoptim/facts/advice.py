@@ -126,6 +126,7 @@ _ARGUMENTS: Final[Mapping[str, Argument]] = {
     "include": Argument("patterns", "added"),
     "inline": Argument("inline", "flag"),
     "link": Argument("links", "pairs", "pair"),
+    "no-exact-routing": Argument("exact_routing", "off", "PrecisionOptions"),
     "no-fold": Argument("constant_folding", "off"),
     "no-verify": Argument("verify", "off"),
     "opset": Argument("opset", "number"),

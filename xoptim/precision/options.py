@@ -75,7 +75,9 @@ class PrecisionOptions:
         io_types: type of the inputs and outputs that are float32 in the model; ``float16`` only
             where operators compute in 16 bits.
         exact_routing: whether operators on which a choice inside the model depends (TopK, ArgMax,
-            ArgMin) stay in float32, so that quantization does not choose other experts.
+            ArgMin) stay in float32, so that quantization does not choose other experts. ``None``:
+            where ``int8`` or ``int4`` would change choices on values like the samples, the samples
+            do not show what a changed choice does, and the metric is ``largest``.
         feeds: samples to measure the error on: a list of dictionaries of arrays, an ``.npz`` file
             or a folder of them, or anything that gives samples, such as a DataLoader of torch, a
             dataset, or an iterator (see `xoptim.precision.sources.read_samples`). When empty,
@@ -101,7 +103,7 @@ class PrecisionOptions:
     bits: int = 4
     block_size: int = 32
     io_types: IoTypes = "float32"
-    exact_routing: bool = False
+    exact_routing: bool | None = None
     feeds: Sequence[Mapping[str, Value]] | str | Path | Iterable[Any] = ()
     max_samples: int = 32
     seed: int = 0

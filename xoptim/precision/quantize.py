@@ -31,7 +31,7 @@ from xoptim.precision.preprocessing import RESIZE_WITH_AXES, with_least_opset
 from xoptim.precision.quantized import Quantized
 from xoptim.precision.record import record
 from xoptim.precision.reference import FloatReference, largest_errors
-from xoptim.precision.routing import routings
+from xoptim.precision.routing import is_untested, routings
 from xoptim.precision.schemes import computing_patterns, integer_patterns
 from xoptim.precision.sensitivity import analyze_sensitivity
 from xoptim.precision.sources import with_samples
@@ -91,6 +91,36 @@ def quantize(
         )
     start, budget = perf_counter(), SearchBudget(precision.budget)
     precision = with_samples(precision, verified.proto)
+    result = _routed(verified, options, how, precision, budget)
+    if _exceeds_by_routing(result):
+        exact = replace(precision, exact_routing=True)
+        avoided, result = result.routing, _routed(verified, options, how, exact, budget)
+        result = replace(result, avoided_routing=avoided)
+    return replace(result, seconds=perf_counter() - start, ended_by_budget=budget.ended_search)
+
+
+def _exceeds_by_routing(result: Quantized) -> bool:
+    """Whether changed choices inside the model may exceed the tolerance on values like the samples.
+
+    Only the metric ``largest`` bounds each element: a few changed choices hardly change a mean.
+    Models are trained and run in 16 bits, whose errors of choices are therefore not avoided.
+    """
+    precision = result.options
+    if precision.exact_routing is not None or precision.metric != "largest":
+        return False
+    if precision.scheme not in ("int8", "int4"):
+        return False
+    return is_untested(result.routing)
+
+
+def _routed(
+    verified: VerifiedModel,
+    options: OptimizationOptions,
+    how: VerifyPlan,
+    precision: PrecisionOptions,
+    budget: SearchBudget,
+) -> Quantized:
+    """The quantized model, with the share of choices that quantization changes; see `quantize`."""
     try:
         result = (
             _weights_for_float16(verified, options, how, precision, budget)
@@ -99,13 +129,13 @@ def quantize(
         )
     except NothingToQuantizeError as error:
         floats = _in_float32(verified, options, how)
-        result = Quantized(floats, (), precision, reason=str(error), in_float16=in_float16)
-    if not result.reason and not result.applied and precision.io_types == "float32":
+        in_float16 = precision.computes_in_float16(options.provider)
+        return Quantized(floats, (), precision, reason=str(error), in_float16=in_float16)
+    if not result.applied and precision.io_types == "float32":
         floats = _in_float32(verified, options, how)
         reason = "no operator was chosen" if budget.ended_search else _unfit(result)
-        result = replace(result, verified=floats, comparisons=(), worst=None, reason=reason)
-    result = with_routing(result, verified, how)
-    return replace(result, seconds=perf_counter() - start, ended_by_budget=budget.ended_search)
+        return replace(result, verified=floats, comparisons=(), worst=None, reason=reason)
+    return with_routing(result, verified, how)
 
 
 def with_routing(result: Quantized, original: VerifiedModel, how: VerifyPlan) -> Quantized:

@@ -19,7 +19,7 @@ from xoptim.precision.large_constants import float32_bytes, large_constants
 from xoptim.precision.metrics import metric_name
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.reference import SliceError
-from xoptim.precision.routing import Routing, routing_text
+from xoptim.precision.routing import Routing, avoided_text, routing_text
 from xoptim.precision.samples import Samples
 from xoptim.verification.judging.report import VerificationReport
 
@@ -54,6 +54,8 @@ class Quantized(JsonResult):
         cpu: CPUs on which integers are exact; see `OptimizationOptions.cpu`.
         ended_by_budget: whether the search ended with its budget.
         routing: how often quantization changes what nodes choose inside the model, such as experts.
+        avoided_routing: how often it would have done so, where what determines the choices stays in
+            float32 for this reason.
     """
 
     __json__ = JsonForm(
@@ -78,7 +80,7 @@ class Quantized(JsonResult):
         member(
             "are_samples_random=samples.are_random", description="whether the samples are random."
         ),
-        "reason seconds float32_bytes operators=choices activations routing",
+        "reason seconds float32_bytes operators=choices activations routing avoided_routing",
         "verification=comparisons",
     )
     verified: VerifiedModel
@@ -102,6 +104,7 @@ class Quantized(JsonResult):
     cpu: Cpu = "any"
     ended_by_budget: bool = False
     routing: Sequence[Routing] = ()
+    avoided_routing: Sequence[Routing] = ()
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -210,10 +213,10 @@ class Quantized(JsonResult):
 
     @property
     def routing_text(self) -> str:
-        """How often quantization changes a choice inside the model, and what keeps the choice;
-        empty where it hardly does.
+        """How often quantization changes a choice inside the model, or would change it, and the
+        option for the other way; empty where it hardly does.
         """
-        return routing_text(self.routing)
+        return avoided_text(self.avoided_routing) or routing_text(self.routing)
 
     @property
     def heading(self) -> str:

@@ -37,7 +37,10 @@ _SMALL_GAPS: Final = 0.1
 _WIDE: Final = 4
 """Gaps are dense near 0 where this many errors are less than the gaps that tell the density."""
 _COUNTS: Final = (100, 1000, 10_000)
-_ADVICE: Final = Advice("exact-routing", reason="keeps in float32 what determines the choice")
+_MIN_CHANGES: Final = 10
+"""Changed choices on the samples that show what a change does to the error of the outputs."""
+_EXACT: Final = Advice("exact-routing", reason="keeps in float32 what determines the choice")
+_INEXACT: Final = Advice("no-exact-routing", reason="quantizes it")
 
 
 class _Router(NamedTuple):
@@ -83,22 +86,74 @@ def routing_text(routing: Iterable[Routing]) -> str:
     """How often quantization changes a choice, and what keeps the choice; empty where it hardly
     does, or where nothing is known.
     """
+    affected = _affected(routing)
+    if affected.rows:
+        return (
+            f"{affected.op_types} may choose other elements on other data, with results of any "
+            f"error: the {affected.rows} choices on the samples are too few to tell how often; "
+            f"{_EXACT}"
+        )
+    if affected.share:
+        return (
+            f"{affected.op_types} chooses other elements in about {affected.share} rows of data "
+            f"like the samples, whose results may be off by more than the tolerance; {_EXACT}"
+        )
+    return ""
+
+
+def avoided_text(routing: Iterable[Routing]) -> str:
+    """Why what determines a choice stays in float32, and how to quantize it; empty where choices
+    hardly change.
+
+    Args:
+        routing: how often quantization would change choices.
+    """
+    affected = _affected(routing)
+    kept = f"what determines the choice stays in float32; {_INEXACT}"
+    if affected.rows:
+        return (
+            f"{affected.op_types} might choose other elements on other data, and the "
+            f"{affected.rows} choices on the samples are too few to tell how often: {kept}"
+        )
+    if affected.share:
+        return (
+            f"{affected.op_types} would choose other elements in about {affected.share} rows of "
+            f"data like the samples: {kept}"
+        )
+    return ""
+
+
+class _Affected(NamedTuple):
+    """The nodes whose choices quantization may change.
+
+    Attributes:
+        op_types: their operators.
+        rows: number of their choices on the samples, where these are too few to tell the share; 0
+            otherwise.
+        share: share of the changed choices, as a text; empty where it is below 1 of 10,000.
+    """
+
+    op_types: str
+    rows: int
+    share: str
+
+
+def _affected(routing: Iterable[Routing]) -> _Affected:
     affected = [router for router in routing if router.share is None or router.share]
     op_types = " or ".join(sorted({router.op_type for router in affected}))
-    kept = math.prod(1 - router.share for router in affected if router.share is not None)
     if any(router.share is None for router in affected):
-        rows = sum(router.rows for router in affected)
-        return (
-            f"{op_types} may choose other elements on other data, with results of any error: the "
-            f"{rows} choices on the samples are too few to tell how often; {_ADVICE}"
-        )
+        return _Affected(op_types, sum(router.rows for router in affected), "")
+    kept = math.prod(1 - (router.share or 0.0) for router in affected)
     share = next((text for count in _COUNTS if (text := _part(1 - kept, count))), "")
-    if not share:
-        return ""
-    return (
-        f"{op_types} chooses other elements in about {share} rows of data like the samples, whose "
-        f"results may be off by more than the tolerance; {_ADVICE}"
-    )
+    return _Affected(op_types, 0, share)
+
+
+def is_untested(routing: Sequence[Routing]) -> bool:
+    """Whether choices change on values like the samples, but so rarely on the samples themselves
+    that the error of the outputs there does not show what a changed choice does.
+    """
+    changed = sum(router.changed for router in routing)
+    return changed < _MIN_CHANGES and bool(routing_text(routing))
 
 
 def _part(share: float, count: int) -> str:

@@ -381,8 +381,7 @@ def _with_rounded_weights(
 def _all_routing() -> str:
     """The reason where all that could be quantized is before a choice."""
     return (
-        "all that could be quantized determines what TopK, ArgMax or ArgMin choose inside the "
-        f"model ({Advice('exact-routing')})"
+        "all that could be quantized determines what TopK, ArgMax or ArgMin choose inside the model"
     )
 
 

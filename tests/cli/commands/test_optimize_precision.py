@@ -378,13 +378,16 @@ def test_what_a_choice_depends_on_stays_in_float32(xopt: Xopt) -> None:
     onnx.save(mixture(), "model.onnx")
     np.savez("sample.npz", **rows(0, 200))  # type: ignore[arg-type]
     words = ("model.onnx", "--precision", "int8", "--for", "size", "--feeds", "sample.npz")
-    outcome = xopt(*words, "--tolerance", "30%", "-o", "free.onnx")
+    outcome = xopt(*words, "--tolerance", "30%", "-o", "free.onnx", "--no-exact-routing")
     assert "TopK chooses other elements in about " in outcome.out
-    (routing,) = xopt(*words, "--tolerance", "30%", "-o", "free.onnx", "--json").json["precision"][
-        "routing"
-    ]
-    assert (routing["result"], routing["rows"]) == ("i", 200)
-    assert 0 < routing["share"] < 1
+    chosen = xopt(*words, "--tolerance", "30%", "-o", "chosen.onnx", "--json").json["precision"]
+    (avoided,) = chosen["avoided_routing"]
+    assert (avoided["result"], avoided["rows"]) == ("i", 200)
+    assert 0 < avoided["share"] < 1
+    assert [routing["share"] for routing in chosen["routing"]] == [0]
+    outcome = xopt(*words, "--tolerance", "30%", "-o", "chosen.onnx")
+    assert "TopK would choose other elements in about " in outcome.out
+    assert "stays in float32; --no-exact-routing quantizes it" in outcome.out
     exact = xopt(*words, "--tolerance", "30%", "-o", "exact.onnx", "--exact-routing")
     assert exact.code == 0
     assert "TopK" not in exact.out
