@@ -34,3 +34,14 @@ def test_more_is_known_of_the_results_of_a_node_when_its_subgraph_has_changed() 
         "l = Mul(k, n) y = Neg(l) }"
     )
     assert types(optimize(model, strict=True)) == ["If", "Constant"]
+
+
+def test_results_whose_readers_are_folded_are_dropped() -> None:
+    model = parse(
+        "agraph (float[2,1,3] x, float[1,8,3] w, float[1,8,2] r) => (float[1,1,2] h, int64[4] n) "
+        "{ y, h = LSTM <hidden_size = 2> (x, w, r) n = Shape(y) }"
+    )
+    once = optimize(model, strict=True)
+    (node,) = (node for node in once.graph.node if node.op_type == "LSTM")
+    assert list(node.output) == ["", "h"]
+    assert optimize(once, strict=True).SerializeToString() == once.SerializeToString()

@@ -7,6 +7,7 @@ from tests.support import load, node_of, parse
 from xoptim.facts.dims import as_integer, fresh, named
 from xoptim.facts.errors import RewriteError
 from xoptim.facts.shapes import UNKNOWN, Info
+from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
@@ -161,6 +162,28 @@ def test_new_nodes_and_their_readers() -> None:
     graph.set_inputs(node_of(graph, "Neg"), ("t",))
     refresh(graph, [node, node_of(graph, "Neg")])
     assert shape(graph, "w") == ["3", "N"]
+
+
+def test_new_facts_reach_subgraphs_and_what_follows_them() -> None:
+    model = load(
+        """agraph (float[2,3] x, bool c) => (float[m,n] y) {
+            a = acme.Unknown(x)
+            y = If(c) <then_branch = t () => (p) { p = Neg(a) }, else_branch = e () => (q) {
+                q = If(c) <then_branch = u () => (r) { r = Abs(a) },
+                    else_branch = v () => (s) { s = Exp(a) }>
+            }>
+        } <domain: "acme", opset_import: ["" : 20]> Other (i) => (o) { o = Neg(i) }"""
+    )
+    graph = model.graph
+    body = node_of(graph, "If").bodies["then_branch"]
+    assert body.info_of("p").shape is None
+    maker = graph.producer("a")
+    assert maker is not None
+    with Edit(graph) as edit:
+        edit.commit([maker], [Node("Relu", ["x"], ["a"])])
+    inner = node_of(node_of(graph, "If").bodies["else_branch"], "If")
+    for place, name in ((body, "p"), (inner.bodies["else_branch"], "s"), (graph, "y")):
+        assert place.info_of(name).static_shape == (2, 3), name
 
 
 def test_unknown_operators_and_omitted_results() -> None:

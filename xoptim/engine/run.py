@@ -353,8 +353,8 @@ class Optimizer:
         lowerings = [rewrite for rewrite in self.rewrites if rewrite.phase == _LOWER]
         main_rewrites = [rewrite for rewrite in self.rewrites if rewrite.phase != _LOWER]
         folding = _wanted(
-            (DropUnreadResults(), unused),
             (self.folding, options.constant_folding),
+            (DropUnreadResults(), unused),  # those whose readers were folded as well
             (MergeInitializers(), merge),
         )
         settle = Settle(folding, _wanted((MergeNodes(), merge)))

@@ -348,7 +348,7 @@ class Edit(Graph):
             for name in filter(None, node.output):
                 graph.learn(name, self.info_of(name))
                 if old_facts.get(name) is not None and self.info_of(name) is not old_facts[name]:
-                    consumers.update(dict.fromkeys(graph.consumers(name)))
+                    consumers.update(dict.fromkeys(readers(graph, name)))
             if graph.learn_constness(node):
                 spread_constness(
                     graph, [reader for name in node.output for reader in graph.consumers(name)]

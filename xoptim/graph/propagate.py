@@ -31,7 +31,7 @@ from xoptim.graph.constants import EvaluationView
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor
-from xoptim.graph.walk import around, reads
+from xoptim.graph.walk import around, readers, reads
 from xoptim.operators.inference.fallback import infer_with_onnx, is_refused
 from xoptim.operators.inference.types import type_proto_to_info
 from xoptim.operators.inference.values import INTEGERS
@@ -331,7 +331,7 @@ def spread_constness(graph: Graph, nodes: Iterable[Node]) -> None:
 
 def refresh(graph: Graph, nodes: Sequence[Node]) -> None:
     """Infer the facts about the results of nodes, and of their readers as long as new facts are
-    found.
+    found. A node whose subgraph reads a result is a reader: its subgraphs are inferred as well.
     """
     pending = deque(nodes)
     while pending:
@@ -346,7 +346,7 @@ def refresh(graph: Graph, nodes: Sequence[Node]) -> None:
             info = refine(old, new)
             if info is not old:
                 graph.learn(name, info)
-                pending.extend(graph.consumers(name))
+                pending.extend(readers(graph, name))
 
 
 def check_results(graph: Graph, names: Sequence[str], infos: Sequence[Info]) -> None:
