@@ -215,6 +215,13 @@ def test_choices_that_samples_do_not_show_stay_exact(scheme: Scheme, static: boo
     assert result.to_json()["avoided_routing"]
 
 
+def test_too_few_choices_say_nothing() -> None:
+    result = quantized("int8", exact_routing=None, samples=1)
+    assert [router.share for router in result.routing] == [None]
+    assert BEFORE & result.applied.keys()
+    assert not result.avoided_routing
+
+
 def test_a_mean_over_all_elements_bears_changed_choices() -> None:
     result = quantized("int8", exact_routing=None, metric="rms")
     assert BEFORE & result.applied.keys()

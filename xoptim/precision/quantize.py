@@ -93,8 +93,10 @@ def quantize(
     precision = with_samples(precision, verified.proto)
     result = _routed(verified, options, how, precision, budget)
     if _exceeds_by_routing(result):
+        avoided = result.routing
+        del result  # with its model, before the next search needs the memory
         exact = replace(precision, exact_routing=True)
-        avoided, result = result.routing, _routed(verified, options, how, exact, budget)
+        result = _routed(verified, options, how, exact, budget)
         result = replace(result, avoided_routing=avoided)
     return replace(result, seconds=perf_counter() - start, ended_by_budget=budget.ended_search)
 

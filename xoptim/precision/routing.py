@@ -109,18 +109,12 @@ def avoided_text(routing: Iterable[Routing]) -> str:
         routing: how often quantization would change choices.
     """
     affected = _affected(routing)
-    kept = f"what determines the choice stays in float32; {_INEXACT}"
-    if affected.rows:
-        return (
-            f"{affected.op_types} might choose other elements on other data, and the "
-            f"{affected.rows} choices on the samples are too few to tell how often: {kept}"
-        )
-    if affected.share:
-        return (
-            f"{affected.op_types} would choose other elements in about {affected.share} rows of "
-            f"data like the samples: {kept}"
-        )
-    return ""
+    if not affected.share:
+        return ""
+    return (
+        f"{affected.op_types} would choose other elements in about {affected.share} rows of data "
+        f"like the samples: what determines the choice stays in float32; {_INEXACT}"
+    )
 
 
 class _Affected(NamedTuple):
@@ -151,9 +145,11 @@ def _affected(routing: Iterable[Routing]) -> _Affected:
 def is_untested(routing: Sequence[Routing]) -> bool:
     """Whether choices change on values like the samples, but so rarely on the samples themselves
     that the error of the outputs there does not show what a changed choice does.
+
+    False where the samples have too few choices to tell.
     """
     changed = sum(router.changed for router in routing)
-    return changed < _MIN_CHANGES and bool(routing_text(routing))
+    return changed < _MIN_CHANGES and bool(_affected(routing).share)
 
 
 def _part(share: float, count: int) -> str:
