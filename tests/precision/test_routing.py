@@ -9,7 +9,8 @@ from onnx import numpy_helper
 
 from tests.support import parse, run
 from xoptim.engine.options import OptimizationOptions
-from xoptim.optimizing.verified import VerifyPlan, optimize_verified
+from xoptim.optimizing.plans import Plan
+from xoptim.optimizing.verified import optimize_verified
 from xoptim.precision.options import PrecisionOptions, Scheme
 from xoptim.precision.quantize import quantize
 from xoptim.precision.quantized import Quantized
@@ -158,7 +159,7 @@ def test_smallest_scores_and_other_axes() -> None:
 
 
 def quantized(scheme: Scheme, *, exact_routing: bool, static: bool = False) -> Quantized:
-    how, chosen = VerifyPlan(), OptimizationOptions()
+    how, chosen = Plan(), OptimizationOptions()
     precision = PrecisionOptions(
         scheme=scheme,
         tolerance=0.3,
@@ -213,14 +214,14 @@ def test_nothing_remains_where_the_result_is_chosen() -> None:
         y = Cast <to = 1> (i)
     }"""
     model = with_weights(text, {"w": (32, 64)})
-    how, chosen = VerifyPlan(), OptimizationOptions()
+    how, chosen = Plan(), OptimizationOptions()
     precision = PrecisionOptions(goal="size", exact_routing=True, feeds=[rows(0)])
     found = quantize(optimize_verified(model, chosen, how), chosen, how, precision)
     assert "determines what TopK, ArgMax or ArgMin choose" in found.reason
 
 
 def test_a_neural_processor_computes_nothing_in_float32() -> None:
-    how, chosen = VerifyPlan(), OptimizationOptions(target="qnn")
+    how, chosen = Plan(), OptimizationOptions(target="qnn")
     precision = PrecisionOptions(static=True, exact_routing=True, feeds=[rows(0)])
     with pytest.raises(ChoiceError, match="exact routing computes in float32, which qnn does not"):
         static_int8(optimize_verified(mixture(), chosen, how), chosen, how, precision)

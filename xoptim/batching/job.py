@@ -232,7 +232,7 @@ def _record_of(job: Job, outcome: Ended) -> Record:
             record,
             status=status,
             error=error,
-            verdict=_verdict(summary["verification"]),
+            verdict=_comparisons(summary["verification"]),
             assumptions=tuple(summary.get("assumptions", ())),
             remarks=tuple(summary.get("remarks", ())),
             **{
@@ -247,8 +247,12 @@ def _record_of(job: Job, outcome: Ended) -> Record:
         )
 
 
-def _verdict(reports: list[dict[str, Any]]) -> str:
-    """The verdicts of the verification on each provider, in words."""
+def _comparisons(reports: list[dict[str, Any]]) -> str:
+    """The comparisons on each provider, in words.
+
+    They decide nothing: the status is that of the command, whose verdict also counts the target and
+    the tolerance.
+    """
     texts = []
     for report in reports:
         largest = (report["largest"] or {}).get("max_abs")
