@@ -8,6 +8,7 @@ import onnx
 
 # Names imported "as" themselves are for the command line.
 from xoptim.catalogue.discovery import operator_packs as operator_packs
+from xoptim.catalogue.registry import registry as registry
 from xoptim.graph.assumed import assumed_of as assumed_of, fitting, recorded as recorded
 from xoptim.graph.atomic_write import replace_file as replace_file
 from xoptim.graph.data_file import lacks_weights as lacks_weights
