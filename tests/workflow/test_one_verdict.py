@@ -11,8 +11,7 @@ from tests.cli.command import Xopt, runner
 from tests.support import parse
 from xoptim.batching import BatchOptions, workers
 from xoptim.cli.exit_codes import BAD_USAGE, MEANINGS
-from xoptim.integrations import mcp_files
-from xoptim.integrations.mcp import McpError, Tools
+from xoptim.integrations.mcp import McpError, Tools, files as mcp_files
 from xoptim.optimizing.plans import Sink
 from xoptim.workflow.outcome import TargetError
 
@@ -85,7 +84,7 @@ def change(monkeypatch: pytest.MonkeyPatch) -> None:
     exec(CHANGE, {})
     for module in (workers, mcp_files):
         monkeypatch.setattr(module, "CODE", f"exec({CHANGE!r})\n{module.CODE}")
-    monkeypatch.setattr("xoptim.integrations.mcp_runs.CODE", mcp_files.CODE)
+    monkeypatch.setattr("xoptim.integrations.mcp.runs.CODE", mcp_files.CODE)
 
 
 @pytest.fixture

@@ -13,7 +13,10 @@ import onnx
 from xoptim import tuning, verification, workflow
 from xoptim.bench.options import BenchOptions
 from xoptim.diagnose.report import OptimizationReport
-from xoptim.engine.options import OptimizationChanges, OptimizationOptions
+from xoptim.engine.options import (
+    OptimizationChanges as OptimizationChanges,  # for integrations
+    OptimizationOptions,
+)
 from xoptim.facts.changes import with_changes
 from xoptim.facts.progress import silent
 from xoptim.graph.hub import local_file

@@ -18,7 +18,7 @@ import onnx
 
 from xoptim.batching.options import BatchOptions
 from xoptim.batching.record import STATUS, Record, Status
-from xoptim.batching.workers import Ended, run_command
+from xoptim.batching.workers import run_command
 from xoptim.catalogue.discovery import GROUP, OPERATORS_GROUP
 from xoptim.engine.environment import read_environment
 from xoptim.facts.errors import ModelError, XoptimError
@@ -26,6 +26,7 @@ from xoptim.graph.data_file import external_files
 from xoptim.graph.load import read_proto
 from xoptim.system.machine import end_text
 from xoptim.system.reading import open_file
+from xoptim.system.supervised import Ended
 from xoptim.system.versions import package_version
 from xoptim.verification.judging.report import gap_text
 from xoptim.verification.runs.session import ort
