@@ -39,7 +39,8 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 import xoptim
 from benchmarks.tools import missing_provider, write_between
 from xoptim.bench import BenchOptions, bench
-from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, optimize_verified
+from xoptim.optimizing.plans import Plan, VerifyPlan
+from xoptim.optimizing.verified import VerifiedModel, optimize_verified
 from xoptim.precision.metrics import error
 from xoptim.precision.options import SCHEMES, Goal, PrecisionOptions, Scheme
 from xoptim.precision.quantize import quantize
@@ -99,7 +100,7 @@ def quantized(
     checks = VerificationOptions(providers=(provider,), threads=1)
     options, how = (
         xoptim.OptimizationOptions(provider=provider),
-        VerifyPlan(checks=checks, whole=False),
+        Plan(verify=VerifyPlan(checks=checks, whole=False)),
     )
     verified = optimize_verified(path, options, how)
     return verified, quantize(verified, options, how, replace(asked, feeds=samples))

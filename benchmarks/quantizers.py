@@ -33,7 +33,8 @@ from onnxruntime.quantization.shape_inference import quant_pre_process
 import xoptim
 from benchmarks.measured import Table, keep, read
 from xoptim.bench import BenchOptions, bench
-from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, optimize_verified
+from xoptim.optimizing.plans import Plan, VerifyPlan
+from xoptim.optimizing.verified import VerifiedModel, optimize_verified
 from xoptim.precision.metrics import error
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.quantize import quantize
@@ -181,7 +182,7 @@ def by_nncf(model: Given, python: Path) -> onnx.ModelProto:
 
 def by_xoptim(model: Given, verified: VerifiedModel, **options: Any) -> onnx.ModelProto:
     """The optimized model as ``--precision int8`` quantizes it."""
-    how = VerifyPlan(checks=VerificationOptions(threads=1), whole=False)
+    how = Plan(verify=VerifyPlan(checks=VerificationOptions(threads=1), whole=False))
     asked = PrecisionOptions(scheme="int8", feeds=model.calibration, **options)
     found = quantize(verified, xoptim.OptimizationOptions(), how, asked)
     if found.fault:
@@ -192,7 +193,7 @@ def by_xoptim(model: Given, verified: VerifiedModel, **options: Any) -> onnx.Mod
 
 def quantizers(model: Given, python: Path | None) -> dict[str, Callable[[], onnx.ModelProto]]:
     """What makes each row of the table."""
-    how = VerifyPlan(checks=VerificationOptions(threads=1), whole=False)
+    how = Plan(verify=VerifyPlan(checks=VerificationOptions(threads=1), whole=False))
     verified = optimize_verified(model.path, xoptim.OptimizationOptions(), how)
     everything = {"tolerance": _EVERYTHING}
     found: dict[str, Callable[[], onnx.ModelProto]] = {

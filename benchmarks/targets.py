@@ -33,7 +33,7 @@ from xoptim import OptimizationOptions, Preparation, VerificationOptions, Xoptim
 from xoptim.bench import bench
 from xoptim.facts.protos import fed_inputs
 from xoptim.graph.sources import Source
-from xoptim.optimizing.verified import VerifyPlan
+from xoptim.optimizing.plans import Plan, VerifyPlan
 from xoptim.preparation.ports import dimensions
 from xoptim.targets import Placement, Target, named, place
 from xoptim.targets.verifying import verify_on_target
@@ -144,13 +144,13 @@ class Bench:
         """Place the original and the default result of a model, and fit it."""
         sizes: Mapping[str, int] = sizes_of(path) if self._target.needs.static_shapes else {}
         preparation = Preparation(fix={name: [size] for name, size in sizes.items()})
-        unverified = VerifyPlan(whole=False)
+        unverified = Plan(verify=VerifyPlan(whole=False))
         try:
-            default = Job(path, JobOptions(preparation=preparation, verification=unverified)).run()
+            default = Job(path, JobOptions(preparation=preparation, plan=unverified)).run()
             chosen = OptimizationOptions(target=self._target.name)
-            how = VerifyPlan(checks=self._checks)
+            how = Plan(verify=VerifyPlan(checks=self._checks))
             fitted = Job(
-                path, JobOptions(preparation=preparation, optimization=chosen, verification=how)
+                path, JobOptions(preparation=preparation, optimization=chosen, plan=how)
             ).run()
             original = self._placed(Source(path).proto, path)
             row = Row(

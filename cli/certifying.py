@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -43,13 +43,13 @@ class CertifiedFile:
             )
         return cls(writable(path), proof.certificate.fingerprint(model))
 
-    def write(self, outcome: Outcome) -> None:
-        """Write the certificate of a result that was written."""
+    def write(self, outcome: Outcome) -> Outcome:
+        """Write the certificate of a result that was written; the outcome names its file."""
         proofs = outcome.verified.proofs
         if not outcome.written or proofs is None:
-            return
+            return outcome
         result = proof.certificate.fingerprint(outcome.written[0])
         proof.certificate.Certificate(
             self.original, result, outcome.assumptions, proofs.obligations
         ).write(self.path)
-        outcome.written = [*outcome.written, self.path]
+        return replace(outcome, written=[*outcome.written, self.path])

@@ -18,6 +18,9 @@ _FIRST: Final = (
     *(
         "output",
         "in_place",
+        "inputs",
+        "outputs",
+        "into",
         "link",
         "at",
         "against",
@@ -45,8 +48,8 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Inputs and outputs": (
         *("fix", "free", "drop_output", "keep_output", "rename", "drop_unused_inputs", "io_types"),
-        "link",
     ),
+    "Parts of models": ("inputs", "outputs", "into", "link"),
     "Assumptions and proofs": (
         *("assume", "assume_from_model", "assume_fitting", "guard", "prove", "strict_proof"),
         "certificate",

@@ -62,8 +62,9 @@ _ELSEWHERE = {
         ("onnxsim", "onnxslim", "onnxoptimizer", "simplify", "polygraphy"), "MODEL -o OUTPUT"
     ),
     "infer": "extract MODEL -o OUTPUT",
+    "pair": "extract DECODER --into ENCODER -o FOLDER",
 }
-"""Names of other tools and of a function, which users may type in front of a model, with the words
+"""Names of other tools and of functions, which users may type in front of a model, with the words
 that do the same.
 """
 _FAST = "fast"

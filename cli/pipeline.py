@@ -13,7 +13,8 @@ import onnx
 
 from xoptim import GraphBuilder, ModelError, save, workflow
 from xoptim.api.preparing import lacks_weights, replace_file, serialized
-from xoptim.optimizing.verified import Draft, VerifiedModel
+from xoptim.optimizing.plans import Draft
+from xoptim.optimizing.verified import VerifiedModel
 from xoptim.workflow.outcome import Outcome
 
 from .exit_codes import DIFFERENT, NOT_VERIFIED

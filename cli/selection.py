@@ -11,18 +11,17 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+import xoptim
 from xoptim import (
     PatternOptimization,
     Query,
     Rewrite,
     UnknownPatternError,
-    database,
-    read_rules,
     resolve,
     select,
     use_operators,
 )
-from xoptim.api.preparing import operator_packs
+from xoptim.api.preparing import operator_packs, registry
 
 from .options import json_option, known_provider, option, provider_option, repeated
 from .preparation import assume_from_model_option
@@ -40,8 +39,8 @@ class PatternWord(click.types.StringParamType):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Completions of a prefix, names of patterns first."""
-        names = sorted(database().names())
-        words = (*names, *(word for word in database().words() if word not in names))
+        names = sorted(registry().names())
+        words = (*names, *(word for word in registry().words() if word not in names))
         return [CompletionItem(word) for word in words if word.startswith(incomplete)]
 
 
@@ -101,7 +100,7 @@ def with_operators(
     """Use the operators of the packs among some words; returns the words that select patterns."""
     packs = operator_packs().keys() & {*words} if words else ()
     use_operators(*sorted(packs))
-    return tuple(word for word in words if word not in packs or word in database().words())
+    return tuple(word for word in words if word not in packs or word in registry().words())
 
 
 def operators_option() -> Any:
@@ -181,9 +180,9 @@ class SelectionWithRules(Selection):
         Raises `TextRuleError` when a file contains a mistake, and `click.UsageError` when a rule
         has the name of a pattern.
         """
-        rules = read_rules(*self.rewrite)
+        rules = xoptim.read_rules(*self.rewrite) if self.rewrite else []
         for rule in rules:
-            if database().named(rule.name()):
+            if registry().named(rule.name()):
                 place = rule.rule.match.place
                 raise click.UsageError(
                     f"{place.file}:{place.line}: {rule.name()!r} is the name of an installed "
@@ -214,7 +213,7 @@ class TrialChoices:
 
 def rule_of(pattern: str, files: Sequence[str]) -> str | type[PatternOptimization]:
     """The rule of that name in the files, else the name."""
-    rules = {rule.name(): rule for rule in read_rules(*files)} if files else {}
+    rules = {rule.name(): rule for rule in xoptim.read_rules(*files)} if files else {}
     return rules.get(pattern, pattern)
 
 
@@ -237,6 +236,6 @@ def counted_nodes(nodes: int) -> str:
 
 def idle_includes(words: Sequence[str], applied: Mapping[str, int]) -> list[str]:
     """The names of patterns among words of ``--include`` that were applied nowhere."""
-    names = database().names()
+    names = registry().names()
     short = (word.removesuffix("Pattern") for word in words)
     return [name for name in short if name in names and not applied.get(name)]

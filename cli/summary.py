@@ -160,7 +160,7 @@ class Summary:
             load_seconds=verified.load_seconds,
             optimize_seconds=verified.optimize_seconds,
             verify_seconds=verified.verify_seconds,
-            seconds=outcome.times,
+            seconds=dict(outcome.times),
             verification=verified.reports,
             dropped=verified.dropped,
             each=verified.each,

@@ -15,7 +15,7 @@ from functools import cache, partial
 from importlib import import_module
 from typing import Any, Final
 
-from xoptim.batching.child import end_with_parent
+from xoptim.system.dependent import end_with_parent
 from xoptim.system.machine import end_idle_threads, limit_data, same_signals, without_output
 
 from .guard import leave, supervised

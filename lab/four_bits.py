@@ -38,7 +38,7 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.match.block_rounding import BlockFormat, RoundedWeights
 from xoptim.match.quantization import BlockPattern, Observed
-from xoptim.optimizing.verified import VerifyPlan
+from xoptim.optimizing.plans import Plan
 from xoptim.precision.block_preprocessing import BlockPreprocessor
 from xoptim.precision.fake_quantization import fake_quantized, rewritten
 from xoptim.precision.metrics import error
@@ -115,7 +115,7 @@ def by_scales(model: onnx.ModelProto, samples: Sequence[Feeds]) -> onnx.ModelPro
     both = Samples([*samples, *samples], are_random=False)
     patterns = [cls for cls in quantization_patterns("int4") if issubclass(cls, BlockPattern)]
     preprocessor = Preprocessor(
-        patterns, "cpu", "any", both, VerifyPlan(), _SETTINGS, lambda *_: Observed()
+        patterns, "cpu", "any", both, Plan(), _SETTINGS, lambda *_: Observed()
     )
     steps = BlockPreprocessor(preprocessor, BlockFormat(4, _SIZE), ("MatMul",))
     made = steps.run(Preprocessed(model, None, Observed()), block_scaling_patterns("int4"))

@@ -35,11 +35,11 @@ from xoptim.cli.commands.diff import DiffDocument
 from xoptim.cli.commands.doctor import DoctorDocument
 from xoptim.cli.commands.explain import ExplainDocument
 from xoptim.cli.commands.list import PatternDocument
-from xoptim.cli.commands.pair import PairDocument
 from xoptim.cli.commands.place import UnavailableTarget, Uncompiled
 from xoptim.cli.commands.stats import StatsDocument
 from xoptim.cli.commands.tune import TuneDocument
 from xoptim.cli.findings import Finding
+from xoptim.cli.pairing import PairDocument
 from xoptim.cli.summary_document import SummaryDocument
 from xoptim.diagnose.each import Replayed
 from xoptim.diagnose.explanation import Explanation
@@ -292,13 +292,13 @@ DOCUMENTS: Final = {
         ExplainDocument | list[Explanation],
     ),
     "export": Document("Output of `xopt doctor MODEL --json`.", ExportDiagnosis),
+    "extract": Document("Output of `xopt extract DECODER --into ENCODER --json`.", PairDocument),
     "list": Document(
         "Output of `xopt list --json`; with `--tags`, the number of patterns by word.",
         list[PatternDocument] | dict[str, int],
     ),
     "mcp": Document("The structured result of each tool of `xopt mcp`.", ToolAnswer),
     "optimize": Document("Output of `xopt MODEL --json`.", SummaryDocument),
-    "pair": Document("Output of `xopt pair --json`.", PairDocument),
     "place": Document(
         "Output of `xopt place --json`, one item a target.",
         list[Placement | Uncompiled | UnavailableTarget],

@@ -23,7 +23,6 @@ GROUPS: Final = {
         "stats": "Print the size, operations, memory, inputs and outputs of MODEL.",
         "diff": "Compare the graphs of FIRST and SECOND.",
         "extract": "Write a subgraph of MODEL as a model.",
-        "pair": "Compute keys and values of cross attention once, in ENCODER.",
     },
     "Patterns and setup": {
         "list": "List the patterns, or describe the pattern NAME.",

@@ -86,11 +86,11 @@ def apply_command(model: Path, pattern: str, choices: _ApplyChoices) -> int:
             verified.verify_seconds = perf_counter() - start
             verification.warn_of_missing(model, checks.feeds)
             check_values_used(verified.reports, checks)
-        outcome = Outcome.of(verified, is_strict=choices.strict)
-        outcome.bytes_before = model.stat().st_size + verified.external_before
+        size = model.stat().st_size + verified.external_before
+        outcome = Outcome.of(verified, is_strict=choices.strict, bytes_before=size)
         if outcome.refusal is None:
             progress.say("writing")
-            outcome.written = writer(draft, target)(verified)
+            outcome = replace(outcome, written=writer(draft, target)(verified))
     summary = Summary(model, outcome, loosened=loosened_text())
     if choices.as_json:
         warn_of_loosened()

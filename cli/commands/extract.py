@@ -1,6 +1,6 @@
 """``xopt extract MODEL``."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx
@@ -10,6 +10,7 @@ from xoptim.diagnose.explanation import counted
 
 from ..files import MODEL, STANDARD_OUTPUT, output_option, target_of
 from ..options import command, refuse_idle, repeated
+from ..pairing import Pairing, write_pair
 from ..pipeline import write_whole
 from ..preparation import assume_from_model_option, print_assumed
 from ..selection import operators_option
@@ -23,23 +24,42 @@ class _ExtractChoices:
     outputs: tuple[str, ...] = repeated(
         "Outputs of the subgraph (default: outputs of MODEL).", "--to", metavar="C,D"
     )
-    output: Path = output_option("File to write.", required=True)
+    output: Path = output_option("File to write; with --into, the folder.", required=True)
+    pairing: Pairing = field(default_factory=Pairing)
     include: tuple[str, ...] = operators_option()
     assume_from_model: bool = assume_from_model_option()
 
 
 @command("extract", model=MODEL)
-def extract_command(model: Path, choices: _ExtractChoices) -> None:
+def extract_command(model: Path, choices: _ExtractChoices) -> int:
     """Write a subgraph of MODEL as a model.
 
     Other inputs that the subgraph needs become its inputs as well. Weights, local functions and
     metadata are kept. Without --from and --to, all of MODEL is written, with inferred types and
     shapes.
+
+    With --into ENCODER, MODEL is a decoder. Keys and values of cross attention, and other results
+    that depend on ENCODER alone, are computed once, in ENCODER. The written decoder reads them as
+    inputs. Optimize both models first. Inputs are linked that have the name of an output of
+    ENCODER, and encoder_hidden_states with last_hidden_state.
+
+    With --into, exit code 1 when there is nothing to move, or the results differ and are not
+    written, 3 when they are written but not verified.
     """
+    refuse_idle(choices.pairing.idle())
+    encoder = choices.pairing.into
+    if encoder is not None:
+        return write_pair(
+            encoder,
+            model,
+            choices.output,
+            choices.pairing,
+            assume_from_model=choices.assume_from_model,
+        )
     target = target_of(model, choices.output, False, streams=True)
     if not choices.inputs and not choices.outputs:
         _write_inferred(model, target, choices)
-        return
+        return 0
     refuse_idle({"assume_from_model": "with --from or --to"})
     part = extract(model, _listed(choices.inputs), _listed(choices.outputs))
     names = [
@@ -52,6 +72,7 @@ def extract_command(model: Path, choices: _ExtractChoices) -> None:
         model,
         f"{counted(len(part.graph.node), 'node')} from {names[0] or 'constants'} to {names[1]}",
     )
+    return 0
 
 
 def _write_inferred(model: Path, target: Path, choices: _ExtractChoices) -> None:

@@ -9,7 +9,8 @@ from itertools import groupby
 
 import click
 
-from xoptim import Exactness, ModelPass, Rewrite, database, resolve
+from xoptim import Exactness, ModelPass, Rewrite, resolve
+from xoptim.api.preparing import registry
 from xoptim.diagnose.explanation import JsonForm, JsonResult
 from xoptim.optimizing.builder import STEPS
 from xoptim.proof.grades import GRADES, Grade
@@ -85,10 +86,10 @@ def list_command(name: str | None, choices: _ListChoices) -> None:
         patterns = [pattern for pattern in patterns if pattern.name() in PATTERN_GRADES]
     names, tags = (
         {pattern.name() for pattern in patterns},
-        database().words() if choices.tags else (),
+        registry().words() if choices.tags else (),
     )
     counts = {
-        word: sum(entry.item.name() in names for entry in database().find(word)) for word in tags
+        word: sum(entry.item.name() in names for entry in registry().find(word)) for word in tags
     }
     if choices.as_json:
         print_json(counts if choices.tags else [_described(pattern) for pattern in patterns])
@@ -144,7 +145,7 @@ def _print_patterns(patterns: list[Rewrite], *, with_grades: bool) -> None:
                 "rewrite": pattern.arrow(),
             }
             rows.add(*(cells[column] for column in columns))
-    if len(patterns) == len(database().entries()):
+    if len(patterns) == len(registry()):
         rows.add_title("steps, which --drop disables")
         for name, step in STEPS.items():
             rows.add(
@@ -156,7 +157,7 @@ def _print_patterns(patterns: list[Rewrite], *, with_grades: bool) -> None:
                 step.arrow(),
             )
     rows.print(open_console())
-    say(f"{len(patterns)} of {len(database().entries())} patterns")
+    say(f"{len(patterns)} of {len(registry())} patterns")
 
 
 def opset_range(cls: Rewrite | type[Rewrite]) -> str:

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
@@ -16,7 +17,8 @@ from xoptim.api.preparing import Source
 from xoptim.bench import BenchOptions
 from xoptim.diagnose.explanation import shell_path
 from xoptim.integrations import genai
-from xoptim.optimizing.verified import Draft, VerifiedModel, VerifyPlan
+from xoptim.optimizing.plans import Draft, LoadPlan, Plan, Sink, VerifyPlan
+from xoptim.optimizing.verified import VerifiedModel
 from xoptim.targets import named
 from xoptim.workflow.job import Job, JobOptions
 from xoptim.workflow.outcome import Outcome
@@ -197,7 +199,6 @@ class Choices:
             refuses_unproved=self.strict_proof,
             certifies=self.certificate is not None,
             bisect=not self.strict,
-            inline=self.inline,
         )
 
     def chosen(self) -> SelectionWithRules:
@@ -293,21 +294,18 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
         ) as draft,
         progress,
     ):
-        how = replace(
-            choices.verified(),
-            on_loaded=lambda builder: protect_weights(builder, target),
-            on_step=progress.say,
-            draft=draft,
-        )
+        load = LoadPlan(inline=choices.inline, on_loaded=partial(protect_weights, target=target))
+        sink = Sink(on_step=progress.say, draft=draft)
+        plan = Plan(load=load, verify=choices.verified(), sink=sink)
         startup = StartupFile(target, choices.measurement, progress.say)
         write = None if choices.dry_run else _writer(draft, target, choices, startup)
         outcome = Job(
-            model, replace(choices.job(progress), verification=how, page=page, write=write)
+            model, replace(choices.job(progress), plan=plan, page=page, write=write)
         ).run()
         if page is not None:
-            outcome.page = page.save()
+            outcome = replace(outcome, page=page.save())
         if certified is not None:
-            certified.write(outcome)
+            outcome = certified.write(outcome)
     _warn(outcome, included)
     summary = Summary(model, outcome, used_settings(context), loosened_text())
     _print(summary, choices, to_stderr=is_streamed)

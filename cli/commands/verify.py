@@ -9,7 +9,7 @@ import click
 from xoptim import PrecisionOptions, VerificationOptions, VerificationReport, proof, verify
 from xoptim.api.advice import Advice
 from xoptim.api.preparing import Source
-from xoptim.integrations.torch_factory import verify_made
+from xoptim.integrations.torch.factory import verify_made
 from xoptim.precision.metrics import ErrorMetric
 from xoptim.precision.record import has_record
 from xoptim.precision.within import verify_within

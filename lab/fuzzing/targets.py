@@ -41,7 +41,7 @@ from xoptim.engine.environment import DebugSettings
 from xoptim.facts.assumptions import ENTRY, Assumptions
 from xoptim.graph.load import read_proto
 from xoptim.integrations.genai import assumptions_for, config_of
-from xoptim.integrations.mcp_streams import LONGEST_REQUEST, Requests
+from xoptim.integrations.mcp.streams import LONGEST_REQUEST, Requests
 from xoptim.scaffold.new_pattern import pattern_from_model
 from xoptim.tuning.settings import read_settings as session_settings, settings_text
 from xoptim.verification import SessionSettings, load_test_data, verify_models

@@ -52,7 +52,7 @@ def test_each_model_ends_in_its_own_way(tmp_path: Path, monkeypatch: pytest.Monk
         return 1000.0 if is_last else 0.0
 
     monkeypatch.setattr(
-        "xoptim.batching.workers.time", SimpleNamespace(monotonic=now, sleep=time.sleep)
+        "xoptim.system.supervised.time", SimpleNamespace(monotonic=now, sleep=time.sleep)
     )
     models = write(
         tmp_path / "in",

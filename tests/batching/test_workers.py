@@ -8,8 +8,9 @@ from contextlib import closing
 import pytest
 
 from xoptim.batching import workers
-from xoptim.batching.workers import Ended, Workers, run_command
+from xoptim.batching.workers import Workers, run_command
 from xoptim.system.machine import CAN_COPY
+from xoptim.system.supervised import Ended
 
 REAL = workers.CODE
 ONE = "import json, sys; memory, text = json.loads(sys.stdin.readline()); exec(text)"
@@ -33,7 +34,7 @@ copies = pytest.mark.skipif(not CAN_COPY, reason="processes are not copied")
 @pytest.fixture(autouse=True)
 def _python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "CODE", ONE)
-    monkeypatch.setattr(workers, "GRACE", 0.5)
+    monkeypatch.setattr("xoptim.system.supervised.GRACE", 0.5)
 
 
 @pytest.fixture

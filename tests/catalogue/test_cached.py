@@ -28,10 +28,16 @@ MODEL = ROOT / "examples" / "models" / "tiny_bert.onnx"
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder for caches."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    monkeypatch.setattr("xoptim.catalogue.cached.cache_from_source", beside(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     discovery.refresh()
-    yield tmp_path / "caches" / "xoptim"
+    yield tmp_path / "facts"
     discovery.refresh()
+
+
+def beside(folder: Path) -> Callable[[str], str]:
+    """Says that Python keeps all bytecode in a folder."""
+    return lambda source: str(folder / "module.pyc")
 
 
 @pytest.fixture
@@ -86,7 +92,11 @@ def run(caches: Path) -> tuple[int, bytes]:
     """The number of modules of patterns that one optimization imports, and its result."""
     done = subprocess.run(
         [sys.executable, "-c", COUNT, str(MODEL)],
-        env={**os.environ, "XDG_CACHE_HOME": str(caches)},
+        env={
+            **os.environ,
+            "PYTHONPYCACHEPREFIX": str(caches),
+            "PYTHONDONTWRITEBYTECODE": "",
+        },
         check=True,
         stdout=subprocess.PIPE,
     )
@@ -205,10 +215,10 @@ def test_a_cache_names_modules_of_the_catalogue_only(folder: Path, pack: Path) -
     assert "antigravity" not in sys.modules
 
 
-def test_nothing_is_cached_without_a_home(
+def test_nothing_is_cached_where_python_writes_no_bytecode(
     folder: Path, pack: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("xoptim.catalogue.cached.cache_folder", lambda: None)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     write_cache(pack, sources_of(pack), [TransposeTransposePattern])
     assert cached_patterns(pack, sources_of(pack)) is None
     assert not folder.exists()

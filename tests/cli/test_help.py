@@ -10,7 +10,8 @@ from xoptim.cli.commands import COMMANDS
 from xoptim.cli.help import GROUPS
 
 LARGE = [
-    *("apply", "batch", "bench", "bisect", "check", "diff", "optimize", "pair", "tune", "verify"),
+    *("apply", "batch", "bench", "bisect", "check", "diff", "extract"),
+    *("optimize", "tune", "verify"),
 ]
 """Commands with too many options for one list."""
 

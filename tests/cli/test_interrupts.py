@@ -110,7 +110,7 @@ def test_a_target_that_may_not_be_replaced(xopt: Xopt, monkeypatch: pytest.Monke
     assert files() == {"model.onnx"}
 
 
-@pytest.mark.parametrize("step", ["job._hints", "page.Page.draw"])
+@pytest.mark.parametrize("step", ["stages._hints", "page.Page.draw"])
 def test_what_takes_long_comes_before_the_model_is_written(
     xopt: Xopt, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

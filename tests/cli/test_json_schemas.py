@@ -52,9 +52,9 @@ CASES: dict[str, dict[str, tuple[int, tuple[str, ...]]]] = {
         "written": (0, ("model.onnx", "NegNeg", "--at", "b", "-o", "out.onnx")),
         "no match": (1, ("model.onnx", "NegNeg", "--at", "c", "-o", "out.onnx")),
     },
-    "pair": {
-        "moved": (0, ("encoder.onnx", "decoder.onnx", "-o", "out")),
-        "not verified": (0, ("encoder.onnx", "decoder.onnx", "-o", "out", "--no-verify")),
+    "extract": {
+        "moved": (0, ("decoder.onnx", "--into", "encoder.onnx", "-o", "out")),
+        "not verified": (0, ("decoder.onnx", "--into", "encoder.onnx", "-o", "o", "--no-verify")),
     },
     "bench": {
         "one": (0, ("model.onnx", *QUICK)),

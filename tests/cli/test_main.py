@@ -69,7 +69,7 @@ def test_a_warning_is_shown_once(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) ->
         for text in ("of one", "of one", "of another"):
             logging.getLogger("xoptim.graph").warning("a warning %s", text)
 
-    monkeypatch.setattr("xoptim.workflow.job.Job._check_sizes_fit", warn)
+    monkeypatch.setattr("xoptim.workflow.stages.Optimize._check_sizes_fit", warn)
     for _ in range(2):
         assert xopt("model.onnx").err.splitlines() == [
             "xopt: warning: a warning of one",
@@ -327,7 +327,7 @@ def test_errors_of_the_system(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> No
         ),
         (OSError(5, "Input/output error"), "cannot write to standard output: Input/output error"),
     ):
-        monkeypatch.setattr("xoptim.workflow.job.optimize_verified", fail(error))
+        monkeypatch.setattr("xoptim.workflow.stages.optimize_verified", fail(error))
         assert xopt("model.onnx").error == message
 
 

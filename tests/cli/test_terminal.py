@@ -81,6 +81,7 @@ def lines_of(folder: Path) -> dict[str, list[Sequence[str]]]:
     prepare(folder)
     node = bad("Transpose_t")
     short = ("--seconds", "0.01")
+    pair = ["other.onnx", "--into", "bad.onnx", "-o", "pair"]
     return {
         "optimize": [
             ["bad.onnx"],
@@ -145,11 +146,9 @@ def lines_of(folder: Path) -> dict[str, list[Sequence[str]]]:
             ["bad.onnx", "-o", "10.onnx", "--inputs", bad("v"), "--outputs", bad("q")],
             ["bad.onnx", "-o", "a.onnx"],
             ["missing.onnx", "-o", "b.onnx"],
-        ],
-        "pair": [
-            ["bad.onnx", "other.onnx", "-o", "pair", "--link", f"{bad('x')}={bad('y')}"],
-            ["bad.onnx", "other.onnx", "-o", "pair", "--link", f"{bad('x')}={bad('n')}"],
-            ["bad.onnx", "other.onnx", "-o", "pair"],
+            [*pair, "--link", f"{bad('x')}={bad('y')}"],
+            [*pair, "--link", f"{bad('x')}={bad('n')}"],
+            pair,
         ],
         "check": [["bad.onnx", "unknown.onnx"]],
         "list": [["--with", bad("P")], ["--has", bad("P")], [bad("P")]],

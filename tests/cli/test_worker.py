@@ -13,7 +13,8 @@ import pytest
 
 from tests.support import parse
 from xoptim.batching import workers
-from xoptim.batching.workers import Ended, Workers
+from xoptim.batching.workers import Workers
+from xoptim.system.supervised import Ended
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="copies and limits of Linux")
 CODE = """

@@ -18,11 +18,10 @@ from tests.cli.command import check_document
 from tests.hostile.process import wait_for
 from tests.support import parse
 from xoptim.cli.exit_codes import MEANINGS
-from xoptim.integrations import mcp_runs
-from xoptim.integrations.mcp import McpError, Tools
-from xoptim.integrations.mcp_answers import LONGEST_ANSWER
-from xoptim.integrations.mcp_files import ServedFiles
-from xoptim.integrations.mcp_streams import LONGEST_REQUEST
+from xoptim.integrations.mcp import McpError, Tools, runs as mcp_runs
+from xoptim.integrations.mcp.answers import LONGEST_ANSWER
+from xoptim.integrations.mcp.files import ServedFiles
+from xoptim.integrations.mcp.streams import LONGEST_REQUEST
 
 pytestmark = [
     pytest.mark.slow,
@@ -36,7 +35,7 @@ from pathlib import Path
 from xoptim.cli import guard, start
 guarded, files = guard.guarded, sys.argv[2:]
 def patched(command):
-    from xoptim.integrations import mcp_runs
+    from xoptim.integrations.mcp import runs as mcp_runs
     for file in files:
         mcp_runs.CODE = Path(file).read_text()
     command()
@@ -48,7 +47,7 @@ start.main()
 WAITING = """
 import sys, threading, time
 from pathlib import Path
-from xoptim.batching.child import end_with_parent
+from xoptim.system.dependent import end_with_parent
 threading.Thread(target=end_with_parent, daemon=True).start()
 Path("{}").write_text(str(Path.cwd()))
 time.sleep(600)

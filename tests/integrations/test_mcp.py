@@ -340,6 +340,6 @@ def test_without_the_sdk(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def __getattr__(self, name: str) -> Any:
             raise ImportError(name)
 
-    monkeypatch.setattr("xoptim.integrations.mcp._sdk", Missing())
+    monkeypatch.setattr("xoptim.integrations.mcp.serving._sdk", Missing())
     with pytest.raises(McpError, match=r"xopt mcp needs its SDK: pip install 'xoptim\[mcp\]'"):
         server(root, MEANINGS)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from xoptim.integrations.mcp_answers import (
+from xoptim.integrations.mcp.answers import (
     LONGEST_ANSWER,
     LONGEST_LIST,
     LONGEST_TEXT,
@@ -237,7 +237,7 @@ def test_an_answer_of_any_form_is_bounded(result: Any) -> None:
 
 
 def test_a_result_that_cannot_be_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xoptim.integrations.mcp_answers.LONGEST_ANSWER", 1000)
+    monkeypatch.setattr("xoptim.integrations.mcp.answers.LONGEST_ANSWER", 1000)
     row = {str(number): 1 for number in range(64)}
     result = dict.fromkeys(row, row)
     answer = {"exit_code": 0, "meaning": "done", "result": result, "messages": []}

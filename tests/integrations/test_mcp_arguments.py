@@ -4,7 +4,7 @@ import pytest
 
 from xoptim.facts.advice import Advice, advising
 from xoptim.integrations.mcp import ARGUMENTS
-from xoptim.integrations.mcp_arguments import (
+from xoptim.integrations.mcp.arguments import (
     TOOL_NAMES,
     OptimizeArguments,
     ToolWords,

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from xoptim.integrations.mcp_streams import LONGEST_REQUEST, Requests
+from xoptim.integrations.mcp.streams import LONGEST_REQUEST, Requests
 
 
 def lines(*given: bytes) -> list[bytes]:

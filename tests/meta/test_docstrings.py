@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 import pytest
 
 from tests.meta.sources import Source, in_one_process, sources
-from xoptim.integrations.mcp_arguments import OptimizeArguments
+from xoptim.integrations.mcp.arguments import OptimizeArguments
 
 pytestmark = in_one_process
 

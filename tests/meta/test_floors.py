@@ -247,6 +247,18 @@ def test_imports_that_a_pattern_must_not_have_are_found(text: str, count: int) -
     assert len(list(misplaced(Source("patterns/a.py", text, ast.parse(text))))) == count
 
 
+def test_reports_start_no_optimization() -> None:
+    starting = [
+        f"{source.path}:{line} imports {module}"
+        for source in sources("xoptim")
+        if source.path.startswith("xoptim/reporting/") or source.path.endswith("/report.py")
+        for line, module in imports(source)
+        if module in ("xoptim.engine.run", "xoptim.engine.engine")
+        or package_of(module) == "optimizing"
+    ]
+    assert not starting
+
+
 def test_helpers_of_patterns_stand_next_to_those_that_use_them() -> None:
     """A helper that only one family uses is in the folder of the family."""
     users: dict[str, set[str]] = {}

@@ -36,6 +36,7 @@ from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.match import PatternBuilder, PatternRewriter, Symbol
 from xoptim.optimizing import verified
+from xoptim.optimizing.plans import Plan, VerifyPlan
 from xoptim.verification import ChoiceError, run_reference
 from xoptim.verification.options import VerificationChanges
 
@@ -111,7 +112,7 @@ FACTORS = """agraph (float[N,3] x) => (float[N,3] y) <float one = {1}, float two
 
 
 def test_rewrites_that_are_not_proved_are_undone() -> None:
-    plan = verified.VerifyPlan(refuses_unproved=True, whole=False)
+    plan = Plan(verify=VerifyPlan(refuses_unproved=True, whole=False))
     options = OptimizationOptions(patterns=[FactorOfOnePattern, WrongReluPattern])
     result = verified.optimize_verified(parse(FACTORS), options, plan)
     proofs = result.proofs
@@ -126,7 +127,7 @@ def test_rewrites_that_are_not_proved_are_undone() -> None:
 
 def test_unproved_rewrites_stay_unless_they_are_refused() -> None:
     options = OptimizationOptions(patterns=[WrongReluPattern])
-    plan = verified.VerifyPlan(proves=True, whole=False)
+    plan = Plan(verify=VerifyPlan(proves=True, whole=False))
     result = verified.optimize_verified(parse(FACTORS), options, plan)
     assert result.proofs is not None
     assert len(result.proofs.unproved) == 1
@@ -146,7 +147,7 @@ class UnprovedPass(ModelPass):
 
 
 def test_a_pass_that_is_not_proved_is_dropped() -> None:
-    plan = verified.VerifyPlan(refuses_unproved=True, whole=False)
+    plan = Plan(verify=VerifyPlan(refuses_unproved=True, whole=False))
     options = OptimizationOptions(patterns=[UnprovedPass])
     result = verified.optimize_verified(parse(FACTORS), options, plan)
     assert result.proofs is not None
@@ -332,7 +333,7 @@ def test_unproved_rewrites_are_suspected_first(
 
     monkeypatch.setattr(EachCheck, "__call__", note)
     options = OptimizationOptions(patterns=[FactorOfOnePattern, WrongReluPattern])
-    plan = verified.VerifyPlan(proves=True)
+    plan = Plan(verify=VerifyPlan(proves=True))
     model = FACTORS.replace("two = {2}", "two = {1}")
     result = verified.optimize_verified(parse(model), options, plan)
     assert [culprit.name for culprit in result.dropped] == ["WrongRelu"]

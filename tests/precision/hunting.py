@@ -23,7 +23,8 @@ from tests.support import run
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.protos import inner_graphs
-from xoptim.optimizing.verified import VerifyPlan, optimize_verified
+from xoptim.optimizing.plans import Plan, VerifyPlan
+from xoptim.optimizing.verified import optimize_verified
 from xoptim.precision import attempts, times
 from xoptim.precision.metrics import error
 from xoptim.precision.options import SCHEMES, PrecisionOptions
@@ -70,7 +71,10 @@ def drawn_options(
 
 def quantized(model: onnx.ModelProto, precision: PrecisionOptions, patterns: str) -> Quantized:
     """The model in lower precision, as the command makes it."""
-    options, how = OptimizationOptions(patterns=patterns, strict=True), VerifyPlan(bisect=False)
+    options, how = (
+        OptimizationOptions(patterns=patterns, strict=True),
+        Plan(verify=VerifyPlan(bisect=False)),
+    )
     return quantize(
         optimize_verified(model, before_quantization(options), how), options, how, precision
     )
@@ -122,7 +126,7 @@ def outcome(seed: int) -> str:
     if not found.applied:
         return "floats"
     floats = optimize_verified(
-        model, OptimizationOptions(patterns=patterns), VerifyPlan(whole=False)
+        model, OptimizationOptions(patterns=patterns), Plan(verify=VerifyPlan(whole=False))
     ).proto
     if _weights(made) > 1.02 * _weights(floats) + 200:
         return f"FAULT larger {_weights(made)} {_weights(floats)}"

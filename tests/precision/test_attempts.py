@@ -13,7 +13,8 @@ import pytest
 
 from tests.precision.models import convolutions, images, kernels
 from xoptim.engine.options import OptimizationOptions
-from xoptim.optimizing.verified import VerifyPlan, optimize_verified
+from xoptim.optimizing.plans import Plan, Sink
+from xoptim.optimizing.verified import optimize_verified
 from xoptim.precision import reference, switched_session
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.quantize import before_quantization, quantize
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("faster")
 
 def quantized(model: onnx.ModelProto, patterns: str = "default", **options: Any) -> Quantized:
     """A model in lower precision."""
-    how, chosen = VerifyPlan(), OptimizationOptions(patterns=patterns)
+    how, chosen = Plan(), OptimizationOptions(patterns=patterns)
     precision = PrecisionOptions(
         **{"tolerance": 0.5, "feeds": [images(), images(seed=1)], **options}
     )
@@ -164,9 +165,9 @@ def test_weights_in_all_forms_are_freed_before_the_proof(
 def test_constants_of_quantized_operators_are_not_measured() -> None:
     """They are of no use, and would take two thirds of the runs."""
     feeds = [images(seed=seed) for seed in range(4)]
-    how, options = VerifyPlan(), OptimizationOptions()
+    how, options = Plan(), OptimizationOptions()
     steps: list[str] = []
-    how = replace(how, on_step=steps.append)
+    how = replace(how, sink=Sink(on_step=steps.append))
     precision = PrecisionOptions(static=True, tolerance=0.5, feeds=feeds)
     found = quantize(optimize_verified(convolutions(), options, how), options, how, precision)
     assert found.operators

@@ -10,7 +10,7 @@ from tests.precision.test_weight_only import normal, quantized, with_weights
 from tests.support import run
 from xoptim.match.block_rounding import BlockFormat
 from xoptim.match.quantization import BlockPattern, Observed
-from xoptim.optimizing.verified import VerifyPlan
+from xoptim.optimizing.plans import Plan
 from xoptim.patterns.precision.activation_aware_normalization import (
     ActivationAwareNormalizationPattern,
 )
@@ -79,7 +79,7 @@ def preprocessor(
         "cpu",
         "any",
         samples,
-        VerifyPlan(),
+        Plan(),
         SETTINGS,
         lambda *_: Observed(),
         budget or SearchBudget(None),

@@ -10,7 +10,8 @@ from onnx import TensorProto, helper, numpy_helper
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.protos import inner_graphs
 from xoptim.graph.sources import Source
-from xoptim.optimizing.verified import VerifyPlan, optimize_verified
+from xoptim.optimizing.plans import Plan
+from xoptim.optimizing.verified import optimize_verified
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.quantize import quantize
 from xoptim.precision.quantized import Quantized
@@ -94,7 +95,7 @@ def samples() -> list[dict[str, np.ndarray]]:
 
 def quantized(model: onnx.ModelProto, **options: Any) -> Quantized:
     # `ScanInput` moves the MatMul out of the body of the Scan.
-    chosen, how = OptimizationOptions(patterns="default-ScanInput"), VerifyPlan()
+    chosen, how = OptimizationOptions(patterns="default-ScanInput"), Plan()
     precision = PrecisionOptions(feeds=samples(), **options)
     return quantize(optimize_verified(Source(model), chosen, how), chosen, how, precision)
 

@@ -13,7 +13,8 @@ from tests.precision.models import convolutions, images, network, words
 from tests.share import is_whole
 from xoptim.engine.options import OptimizationOptions
 from xoptim.match.block_rounding import BlockFormat
-from xoptim.optimizing.verified import VerifyPlan, optimize_verified
+from xoptim.optimizing.plans import Plan, Sink
+from xoptim.optimizing.verified import optimize_verified
 from xoptim.precision.budget import ErrorCache, SearchBudget
 from xoptim.precision.options import PrecisionOptions, Scheme
 from xoptim.precision.quantize import quantize
@@ -80,7 +81,7 @@ def test_no_choice_is_tried_after_the_budget() -> None:
 def quantized(
     model: onnx.ModelProto, feeds: list[dict[str, np.ndarray]], scheme: Scheme, **options: object
 ) -> Quantized:
-    how, chosen = VerifyPlan(), OptimizationOptions()
+    how, chosen = Plan(), OptimizationOptions()
     precision = PrecisionOptions(scheme=scheme, tolerance=0.3, feeds=feeds, **options)  # type: ignore[arg-type]
     return quantize(optimize_verified(model, chosen, how), chosen, how, precision)
 
@@ -157,7 +158,7 @@ def test_forms_for_neural_processors(
     clock = count()
     monkeypatch.setattr(SearchBudget.__init__, "__defaults__", (lambda: next(clock),))
     steps = list[str]()
-    how, chosen = VerifyPlan(on_step=steps.append), OptimizationOptions()
+    how, chosen = Plan(sink=Sink(on_step=steps.append)), OptimizationOptions()
     feeds = [words(seed=seed) for seed in range(2)]
     precision = PrecisionOptions(tolerance=1e-9, feeds=feeds, budget=seconds)
     found = static_int8(optimize_verified(network(), chosen, how), chosen, how, precision)
@@ -168,7 +169,7 @@ def test_forms_for_neural_processors(
 
 def test_the_choice_says_how_far_it_is() -> None:
     steps = list[str]()
-    how, chosen = VerifyPlan(on_step=steps.append), OptimizationOptions()
+    how, chosen = Plan(sink=Sink(on_step=steps.append)), OptimizationOptions()
     feeds = [words(seed=seed) for seed in range(2)]
     precision = PrecisionOptions(scheme="int8", tolerance=0.3, goal="size", feeds=feeds)
     quantize(optimize_verified(network(), chosen, how), chosen, how, precision)

@@ -7,7 +7,8 @@ from onnx import numpy_helper
 
 from tests.patterns.control_flow.test_experts_scan import EXPERTS, HIDDEN, WIDTH, block, values
 from xoptim.engine.options import OptimizationOptions
-from xoptim.optimizing.verified import VerifyPlan, optimize_verified
+from xoptim.optimizing.plans import Plan
+from xoptim.optimizing.verified import optimize_verified
 from xoptim.precision.options import PrecisionOptions, Scheme
 from xoptim.precision.quantize import before_quantization, quantize
 from xoptim.precision.quantized import Quantized
@@ -34,7 +35,7 @@ def precise(scheme: Scheme, tolerance: float, patterns: str = "default+onnxrunti
     rng = np.random.default_rng(2)
     feeds = [{"x": values(4) * rng.uniform(0.9, 1.1)} for _ in range(4)]
     precision = PrecisionOptions(scheme=scheme, tolerance=tolerance, feeds=feeds)
-    how = VerifyPlan()
+    how = Plan()
     verified = optimize_verified(trained(), before_quantization(options), how)
     return quantize(verified, options, how, precision)
 

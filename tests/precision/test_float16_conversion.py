@@ -12,7 +12,8 @@ import xoptim
 from tests.precision.models import convolutions, images, network, words
 from tests.support import parse, run
 from xoptim.engine.options import OptimizationOptions
-from xoptim.optimizing.verified import VerifyPlan, optimize_verified
+from xoptim.optimizing.plans import Plan
+from xoptim.optimizing.verified import optimize_verified
 from xoptim.precision.float16_conversion import region
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.quantize import quantize
@@ -27,7 +28,7 @@ def quantized(
     patterns: str | None = "default",
     **options: Any,
 ) -> Quantized:
-    chosen, how = OptimizationOptions(patterns=patterns), VerifyPlan()
+    chosen, how = OptimizationOptions(patterns=patterns), Plan()
     precision = PrecisionOptions(scheme="float16", compute="float16", feeds=feeds, **options)
     return quantize(optimize_verified(model, chosen, how), chosen, how, precision)
 

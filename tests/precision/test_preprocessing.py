@@ -14,7 +14,8 @@ from tests.support import run
 from xoptim.catalogue.selection import resolve
 from xoptim.engine.options import OptimizationOptions
 from xoptim.match.quantization import Observed, ScalingPattern
-from xoptim.optimizing.verified import VerifyPlan, optimize_verified
+from xoptim.optimizing.plans import Plan
+from xoptim.optimizing.verified import optimize_verified
 from xoptim.precision.calibration import calibrated
 from xoptim.precision.fake_quantization import fake_quantized
 from xoptim.precision.metrics import error
@@ -68,7 +69,7 @@ def quantized(
     model: onnx.ModelProto, feeds: list[dict[str, np.ndarray]], patterns: str = "default"
 ) -> Quantized:
     """The model with everything in 8 bits."""
-    how, options = VerifyPlan(), OptimizationOptions(patterns=patterns)
+    how, options = Plan(), OptimizationOptions(patterns=patterns)
     precision = PrecisionOptions(goal="size", tolerance=0.9, feeds=feeds)
     return quantize(
         optimize_verified(model, before_quantization(options), how), options, how, precision
@@ -128,7 +129,7 @@ def preparation(model: onnx.ModelProto, feeds: list[dict[str, np.ndarray]]) -> P
         )
 
     rounding = [cls for cls in resolve("int8") if not issubclass(cls, ScalingPattern)]
-    return Preprocessor(rounding, "cpu", "any", samples, VerifyPlan(), settings, observe)
+    return Preprocessor(rounding, "cpu", "any", samples, Plan(), settings, observe)
 
 
 def shifted(seed: int = 0) -> dict[str, np.ndarray]:
@@ -236,7 +237,7 @@ def small_images() -> list[dict[str, np.ndarray]]:
 def test_convolutions_around_a_resize_are_quantized(resize: str) -> None:
     """onnxruntime 1.32 does not load quantized convolutions around a Resize of some axes."""
     model, feeds = resized(resize), small_images()
-    how, options = VerifyPlan(), OptimizationOptions()
+    how, options = Plan(), OptimizationOptions()
     precision = PrecisionOptions(static=True, tolerance=0.2, feeds=feeds)
     verified = optimize_verified(model, before_quantization(options), how)
     found = quantize(verified, options, how, precision)
@@ -251,7 +252,7 @@ def test_a_failing_step_costs_that_step(caplog: pytest.LogCaptureFixture) -> Non
     model = resized(
         'r = Resize <axes = [2, 3], keep_aspect_ratio_policy = "not_larger"> (r0, , , hw)'
     )
-    how, options = VerifyPlan(), OptimizationOptions()
+    how, options = Plan(), OptimizationOptions()
     precision = PrecisionOptions(goal="size", tolerance=0.2, feeds=small_images())
     verified = optimize_verified(model, before_quantization(options), how)
     found = quantize(verified, options, how, precision)
@@ -269,7 +270,7 @@ def test_calibration_that_fails_costs_the_ranges(caplog: pytest.LogCaptureFixtur
 
     samples = Samples(small_images(), are_random=False)
     model = resized(RESIZES["sizes of axes"])
-    settings, how = SessionSettings(), VerifyPlan()
+    settings, how = SessionSettings(), Plan()
     preprocessor = Preprocessor([], "cpu", "any", samples, how, settings, observe)
     ready = preprocessor.run(model, None, [])
     assert ready.model is model

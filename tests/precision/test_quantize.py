@@ -13,7 +13,8 @@ from tests.precision.models import kernels, network, recurrent, words
 from tests.support import parse, run
 from xoptim.diagnose.each import Disagreement
 from xoptim.engine.options import OptimizationOptions
-from xoptim.optimizing.verified import VerifyPlan, optimize_verified
+from xoptim.optimizing.plans import Plan, VerifyPlan
+from xoptim.optimizing.verified import optimize_verified
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.quantize import quantize
 from xoptim.precision.quantized import Quantized
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("faster")
 
 def quantized(model: onnx.ModelProto, patterns: str = "default", **options: Any) -> Quantized:
     """A model in lower precision, whatever takes longer."""
-    how = VerifyPlan()
+    how = Plan()
     chosen = OptimizationOptions(patterns=patterns)
     precision = PrecisionOptions(**{"feeds": [words(), words(seed=1)], **options})
     return quantize(optimize_verified(model, chosen, how), chosen, how, precision)
@@ -222,7 +223,7 @@ def test_products_in_functions() -> None:
 
 
 def test_other_providers() -> None:
-    how, options = VerifyPlan(whole=False), OptimizationOptions()
+    how, options = Plan(verify=VerifyPlan(whole=False)), OptimizationOptions()
     verified = optimize_verified(network(layers=1), options, how)
     with pytest.raises(ChoiceError, match="int8 is for the provider cpu; use float16 for cuda"):
         quantize(verified, replace(options, provider="cuda"), how, PrecisionOptions())

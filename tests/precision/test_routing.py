@@ -9,7 +9,8 @@ from onnx import numpy_helper
 
 from tests.support import parse, run
 from xoptim.engine.options import OptimizationOptions
-from xoptim.optimizing.verified import VerifyPlan, optimize_verified
+from xoptim.optimizing.plans import Plan
+from xoptim.optimizing.verified import optimize_verified
 from xoptim.precision.options import PrecisionOptions, Scheme
 from xoptim.precision.quantize import quantize
 from xoptim.precision.quantized import Quantized
@@ -166,7 +167,7 @@ def quantized(
     tolerance: float = 0.3,
     samples: int = 4,
 ) -> Quantized:
-    how, chosen = VerifyPlan(), OptimizationOptions()
+    how, chosen = Plan(), OptimizationOptions()
     precision = PrecisionOptions(
         scheme=scheme,
         tolerance=tolerance,
@@ -241,7 +242,7 @@ def test_changes_that_the_samples_show_are_judged_by_their_error() -> None:
     (experts,) = (tensor for tensor in model.graph.initializer if tensor.name == "e")
     small = numpy_helper.to_array(experts) * np.float32(0.01)
     experts.CopyFrom(numpy_helper.from_array(small, "e"))
-    how, chosen = VerifyPlan(), OptimizationOptions()
+    how, chosen = Plan(), OptimizationOptions()
     samples = [rows(seed, 1500) for seed in range(4)]
     precision = PrecisionOptions(tolerance=0.2, goal="size", feeds=samples)
     result = quantize(optimize_verified(model, chosen, how), chosen, how, precision)
@@ -271,14 +272,14 @@ def test_nothing_remains_where_the_result_is_chosen() -> None:
         y = Cast <to = 1> (i)
     }"""
     model = with_weights(text, {"w": (32, 64)})
-    how, chosen = VerifyPlan(), OptimizationOptions()
+    how, chosen = Plan(), OptimizationOptions()
     precision = PrecisionOptions(goal="size", exact_routing=True, feeds=[rows(0)])
     found = quantize(optimize_verified(model, chosen, how), chosen, how, precision)
     assert "determines what TopK, ArgMax or ArgMin choose" in found.reason
 
 
 def test_a_neural_processor_computes_nothing_in_float32() -> None:
-    how, chosen = VerifyPlan(), OptimizationOptions(target="qnn")
+    how, chosen = Plan(), OptimizationOptions(target="qnn")
     precision = PrecisionOptions(static=True, exact_routing=True, feeds=[rows(0)])
     with pytest.raises(ChoiceError, match="exact routing computes in float32, which qnn does not"):
         static_int8(optimize_verified(mixture(), chosen, how), chosen, how, precision)

@@ -11,7 +11,8 @@ from tests.precision.models import network, words
 from tests.precision.test_budgets import random_network, samples
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import XoptimError
-from xoptim.optimizing.verified import VerifyPlan, optimize_verified
+from xoptim.optimizing.plans import Plan
+from xoptim.optimizing.verified import optimize_verified
 from xoptim.precision.options import SCHEMES, PrecisionOptions, Scheme
 from xoptim.precision.quantize import quantize
 from xoptim.precision.quantized import Quantized
@@ -66,7 +67,7 @@ def test_a_model_that_fails_alone_is_named() -> None:
 
 
 def quantized_on(*samples: dict[str, np.ndarray], scheme: Scheme = "int8") -> Quantized:
-    how, chosen = VerifyPlan(), OptimizationOptions()
+    how, chosen = Plan(), OptimizationOptions()
     precision = PrecisionOptions(scheme=scheme, tolerance=0.01, goal="size", feeds=samples)
     return quantize(optimize_verified(random_network(3), chosen, how), chosen, how, precision)
 

@@ -7,7 +7,8 @@ import pytest
 from tests.precision.models import convolutions, images, network, words
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
-from xoptim.optimizing.verified import VerifyPlan, optimize_verified
+from xoptim.optimizing.plans import Plan
+from xoptim.optimizing.verified import optimize_verified
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.quantize import quantize
 
@@ -34,7 +35,7 @@ def traced(model: onnx.ModelProto) -> onnx.ModelProto:
 def test_stack_traces_are_not_copied(
     model: onnx.ModelProto, feeds: list[dict[str, np.ndarray]], options: dict[str, object]
 ) -> None:
-    how, chosen = VerifyPlan(), OptimizationOptions()
+    how, chosen = Plan(), OptimizationOptions()
     precision = PrecisionOptions(tolerance=0.5, feeds=feeds, **options)  # type: ignore[arg-type]
     verified = optimize_verified(Source(traced(model)), chosen, how)
     found = quantize(verified, chosen, how, precision)
@@ -46,6 +47,6 @@ def test_stack_traces_are_not_copied(
 
 
 def test_traces_stay_without_quantization() -> None:
-    verified = optimize_verified(Source(traced(network())), OptimizationOptions(), VerifyPlan())
+    verified = optimize_verified(Source(traced(network())), OptimizationOptions(), Plan())
     keys = {entry.key for node in verified.proto.graph.node for entry in node.metadata_props}
     assert TRACE in keys

@@ -11,20 +11,22 @@ from tests.precision.models import convolutions, images, network, words
 from tests.support import run
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
-from xoptim.optimizing.verified import VerifyPlan, optimize_verified
+from xoptim.optimizing.plans import Plan
+from xoptim.optimizing.verified import optimize_verified
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.quantize import quantize
 from xoptim.precision.quantized import Quantized
 from xoptim.precision.symmetric import symmetric_ranges, use_signed_activations
 from xoptim.targets import named
 from xoptim.verification.errors import ChoiceError
-from xoptim.workflow.job import Job, JobOptions, precision_for
+from xoptim.workflow.job import Job, JobOptions
+from xoptim.workflow.requests import precision_for
 
 CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
 
 
 def quantized(model: onnx.ModelProto, *feeds: dict[str, np.ndarray], **options: Any) -> Quantized:
-    chosen, how = OptimizationOptions(), VerifyPlan()
+    chosen, how = OptimizationOptions(), Plan()
     precision = PrecisionOptions(scheme="int8", static=True, feeds=feeds, **options)
     return quantize(optimize_verified(model, chosen, how), chosen, how, precision)
 

@@ -9,7 +9,8 @@ from onnx import TensorProto, numpy_helper
 
 from tests.support import run
 from xoptim.engine.options import OptimizationOptions
-from xoptim.optimizing.verified import VerifyPlan, optimize_verified
+from xoptim.optimizing.plans import Plan
+from xoptim.optimizing.verified import optimize_verified
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.quantize import quantize
 from xoptim.precision.quantized import Quantized
@@ -63,7 +64,7 @@ def quantized(tolerance: float, **options: Any) -> Quantized:
     precision = PrecisionOptions(
         scheme="int8", static=True, feeds=feeds, tolerance=tolerance, **options
     )
-    chosen, how = OptimizationOptions(), VerifyPlan()
+    chosen, how = OptimizationOptions(), Plan()
     found = quantize(optimize_verified(block(), chosen, how), chosen, how, precision)
     assert not found.fault
     return found
@@ -118,7 +119,7 @@ def test_what_errs_too_much_stays_in_float32() -> None:
 def test_an_older_operator_set_that_is_asked_for_stays() -> None:
     feeds = [words(seed) for seed in range(2)]
     precision = PrecisionOptions(scheme="int8", static=True, feeds=feeds, tolerance=0.5)
-    chosen, how = OptimizationOptions(opset=17), VerifyPlan()
+    chosen, how = OptimizationOptions(opset=17), Plan()
     found = quantize(optimize_verified(block(), chosen, how), chosen, how, precision)
     assert [each.version for each in found.verified.proto.opset_import] == [17]
 
@@ -142,7 +143,7 @@ def test_openvino_gets_no_integers_between_matmuls() -> None:
     """It was measured to be slower with them."""
     feeds = [words(seed) for seed in range(2)]
     precision = PrecisionOptions(scheme="int8", static=True, feeds=feeds, tolerance=0.5)
-    how = VerifyPlan()
+    how = Plan()
     result = optimize_verified(block(), OptimizationOptions(), how)
     assert quantize(result, OptimizationOptions(), how, precision).activations
     found = quantize(result, OptimizationOptions(target="openvino"), how, precision)

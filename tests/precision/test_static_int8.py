@@ -11,7 +11,8 @@ from tests.plugged import needs
 from tests.precision.models import convolutions, images, network, words
 from tests.support import parse, run
 from xoptim.engine.options import OptimizationOptions
-from xoptim.optimizing.verified import VerifyPlan, optimize_verified
+from xoptim.optimizing.plans import Plan
+from xoptim.optimizing.verified import optimize_verified
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.quantize_static import quantize_static
 from xoptim.precision.quantized import Quantized
@@ -41,7 +42,7 @@ def numbers(seed: int) -> dict[str, np.ndarray]:
 
 
 def quantized(model: onnx.ModelProto, *feeds: dict[str, np.ndarray], **options: Any) -> Quantized:
-    chosen, how = OptimizationOptions(), VerifyPlan()
+    chosen, how = OptimizationOptions(), Plan()
     precision = PrecisionOptions(scheme="int8", feeds=feeds, **options)
     return static_int8(optimize_verified(model, chosen, how), chosen, how, precision)
 

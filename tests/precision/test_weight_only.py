@@ -14,7 +14,8 @@ from tests.share import is_whole
 from tests.support import parse, run
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.protos import inner_graphs
-from xoptim.optimizing.verified import VerifyPlan, optimize_verified
+from xoptim.optimizing.plans import Plan
+from xoptim.optimizing.verified import optimize_verified
 from xoptim.precision import attempts, times
 from xoptim.precision.large_constants import float32_bytes, large_constants
 from xoptim.precision.options import PrecisionOptions
@@ -32,7 +33,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def quantized(model: onnx.ModelProto, feeds: list[Feeds], **options: Any) -> Quantized:
     """A quantized model, as the command makes it."""
-    how, chosen = VerifyPlan(), OptimizationOptions()
+    how, chosen = Plan(), OptimizationOptions()
     precision = PrecisionOptions(feeds=feeds, **options)
     return quantize(
         optimize_verified(model, before_quantization(chosen), how), chosen, how, precision

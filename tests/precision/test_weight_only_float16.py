@@ -9,7 +9,8 @@ from onnx import TensorProto, numpy_helper
 from tests.precision.models import network, words
 from tests.support import parse, run
 from xoptim.engine.options import OptimizationOptions
-from xoptim.optimizing.verified import VerifyPlan, optimize_verified
+from xoptim.optimizing.plans import Plan
+from xoptim.optimizing.verified import optimize_verified
 from xoptim.precision.float16_scales import with_float16_scales
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.quantize import quantize
@@ -20,7 +21,7 @@ INTEGERS = {"int8": TensorProto.INT8, "int4": TensorProto.UINT4}
 
 
 def quantized(scheme: str, target: str = "", **options: Any) -> Quantized:
-    chosen, how = OptimizationOptions(target=target), VerifyPlan()
+    chosen, how = OptimizationOptions(target=target), Plan()
     given = {"scheme": scheme, "compute": "float16", "feeds": FEEDS, **options}
     return quantize(
         optimize_verified(network(), chosen, how), chosen, how, PrecisionOptions(**given)

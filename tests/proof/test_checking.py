@@ -9,7 +9,8 @@ import pytest
 
 from tests.support import parse
 from xoptim import OptimizationOptions
-from xoptim.optimizing.verified import VerifyPlan, optimize_verified
+from xoptim.optimizing.plans import Plan, VerifyPlan
+from xoptim.optimizing.verified import optimize_verified
 from xoptim.proof.certificate import Certificate, CertificateError, Obligation, fingerprint
 from xoptim.proof.checking import CertificateCheck, check_certificate
 
@@ -26,7 +27,7 @@ class Files:
         self.original, self.result = folder / "a.onnx", folder / "b.onnx"
         self.path = folder / "c.json"
         onnx.save(parse(model), self.original)
-        plan = VerifyPlan(certifies=True, whole=False)
+        plan = Plan(verify=VerifyPlan(certifies=True, whole=False))
         verified = optimize_verified(self.original, OptimizationOptions(patterns=patterns), plan)
         onnx.save(verified.proto, self.result)
         assert verified.proofs is not None

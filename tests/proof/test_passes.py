@@ -13,7 +13,8 @@ from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.sources import Source
 from xoptim.graph.tensors import Tensor
-from xoptim.optimizing.verified import VerifyPlan, optimize_verified
+from xoptim.optimizing.plans import Plan, VerifyPlan
+from xoptim.optimizing.verified import optimize_verified
 from xoptim.passes import fold
 from xoptim.passes.opsets import newest as raising, plan as planning
 from xoptim.passes.opsets.plan import OpsetPlan
@@ -51,7 +52,7 @@ class RightPass(WrongPass):
 
 def _proofs(*patterns: Any, model: str = MODEL, **options: Any) -> ProofObserver:
     chosen = OptimizationOptions(patterns=[*patterns], **options)
-    plan = VerifyPlan(proves=True, whole=False)
+    plan = Plan(verify=VerifyPlan(proves=True, whole=False))
     proofs = optimize_verified(parse(model), chosen, plan).proofs
     assert proofs is not None
     return proofs
@@ -109,7 +110,7 @@ def test_outlining_is_proved() -> None:
 
 
 def _raised(model: str, opset: int, target: int) -> ProvedPass:
-    plan = VerifyPlan(proves=True, whole=False)
+    plan = Plan(verify=VerifyPlan(proves=True, whole=False))
     options = OptimizationOptions(patterns=None, opset=target)
     proofs = optimize_verified(parse(model, opset), options, plan).proofs
     assert proofs is not None
@@ -136,7 +137,7 @@ def test_a_newer_operator_set_is_proved(nodes: str, opset: int, grade: str) -> N
 def test_constants_in_another_file_are_read(tmp_path: Path) -> None:
     text = "g (float[N,4] x) => (float[N,6] y) <int64[4] p = {0, 1, 0, 1}> { y = Pad(x, p) }"
     path = with_external_data(parse(text, 11), tmp_path)
-    plan = VerifyPlan(proves=True, whole=False)
+    plan = Plan(verify=VerifyPlan(proves=True, whole=False))
     options = OptimizationOptions(patterns=None, opset=18)
     proofs = optimize_verified(Source(path), options, plan).proofs
     assert proofs is not None
@@ -175,7 +176,7 @@ def test_subgraphs_in_a_newer_operator_set_are_only_run() -> None:
 
 def test_an_older_operator_set_is_only_run() -> None:
     model = "g (float[N,4] x) => (float[N,4] y) { y = Softmax(x) }"
-    plan = VerifyPlan(proves=True, whole=False)
+    plan = Plan(verify=VerifyPlan(proves=True, whole=False))
     options = OptimizationOptions(patterns=None, opset=11)
     proofs = optimize_verified(parse(model, 18), options, plan).proofs
     assert proofs is not None

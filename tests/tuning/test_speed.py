@@ -10,7 +10,8 @@ from tests.tuning.fakes import MODEL, Timed, by_groups
 from xoptim import OptimizationOptions, OptimizationReport, optimize
 from xoptim.bench import BenchOptions
 from xoptim.graph.sources import Source
-from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, optimize_verified
+from xoptim.optimizing.plans import Plan
+from xoptim.optimizing.verified import VerifiedModel, optimize_verified
 from xoptim.tuning import SpeedCheck, keep_if_not_slower
 from xoptim.verification import LoadError
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 def kept(text: str = MODEL, **changes: Any) -> tuple[VerifiedModel, SpeedCheck]:
-    source, options, how = Source(parse(text)), OptimizationOptions(**changes), VerifyPlan()
+    source, options, how = Source(parse(text)), OptimizationOptions(**changes), Plan()
     bench = BenchOptions(threads=1, dims={"n": 3} if "[n" in text else {})
     return keep_if_not_slower(source, optimize_verified(source, options, how), options, how, bench)
 
@@ -65,7 +66,7 @@ class _Dropped:
 def test_what_was_dropped_before_is_still_reported(timed: Timed) -> None:
     """The result of the second optimization names the rewrites that the first one dropped."""
     timed(by_groups(shapes=0.9, movement=1.5))
-    source, options, how = Source(parse(MODEL)), OptimizationOptions(), VerifyPlan()
+    source, options, how = Source(parse(MODEL)), OptimizationOptions(), Plan()
     first = optimize_verified(source, options, how)
     first.dropped.append(_Dropped())  # type: ignore[arg-type]
     verified, _ = keep_if_not_slower(source, first, options, how, BenchOptions(threads=1))

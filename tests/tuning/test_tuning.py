@@ -112,7 +112,7 @@ def test_a_model_that_is_not_equal_is_refused(
             verified.reports = [xoptim.verify(parse(MODEL), parse(MODEL.replace("Relu", "Neg")))]
         return verified
 
-    monkeypatch.setattr("xoptim.workflow.job.optimize_verified", wrong)
+    monkeypatch.setattr("xoptim.workflow.stages.optimize_verified", wrong)
     report = tuned().report
     assert report.is_original
     assert [label for label, _ in report.refuted] == ["default"]

@@ -16,7 +16,8 @@ from xoptim.catalogue.discovery import installed_patterns
 from xoptim.diagnose.report import Culprit
 from xoptim.facts.errors import ModelError, XoptimError
 from xoptim.graph.sources import Source
-from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, optimize_verified
+from xoptim.optimizing.plans import Plan
+from xoptim.optimizing.verified import VerifiedModel, optimize_verified
 from xoptim.targets import Placement, PlacementError, named
 from xoptim.targets.fitting import Fitted, FittingStep, fit
 from xoptim.targets.placement import PlacedNode
@@ -75,7 +76,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> _Fake:
 
 def fitted(text: str = MODEL, **options: Any) -> tuple[VerifiedModel, FittingOutcome]:
     """A model as it is, fitted to WebGPU."""
-    source, how = Source(parse(text)), VerifyPlan()
+    source, how = Source(parse(text)), Plan()
     verified = optimize_verified(source, OptimizationOptions(patterns=None), how)
     return Fit(named("webgpu"), FittingOptions(**options), how).run(source, verified)
 
@@ -156,7 +157,7 @@ def test_a_lowering_that_needs_a_newer_operator_set_is_named(fake: _Fake) -> Non
     fake.ask = lambda _: Placement("fake", (contrib,))
     text = "agraph (float[n,8] x) => (float[n,8] y) { y = com.microsoft.Gelu(x) }"
     model = parse(text, 18, domains={"com.microsoft": 1})
-    source, how = Source(model), VerifyPlan()
+    source, how = Source(model), Plan()
     verified = optimize_verified(source, OptimizationOptions(patterns=None), how)
     _, found = Fit(named("webgpu"), FittingOptions(), how).run(source, verified)
     assert found.newer == {"GeluToStandard": 20}

@@ -22,7 +22,8 @@ from xoptim import (
 from xoptim.bench import BenchOptions
 from xoptim.facts.errors import XoptimError
 from xoptim.graph.sources import Source
-from xoptim.optimizing.verified import VerifiedModel, VerifyPlan
+from xoptim.optimizing.plans import Plan, Sink, VerifyPlan
+from xoptim.optimizing.verified import VerifiedModel
 from xoptim.precision.options import Scheme
 from xoptim.precision.reference import SliceError
 from xoptim.targets import Target, named
@@ -31,8 +32,9 @@ from xoptim.verification.errors import ChoiceError, LoadError, ToleranceError
 from xoptim.verification.judging.report import DifferentModelError
 from xoptim.workflow.fitting import FittingOutcome
 from xoptim.workflow.fitting_options import FittingOptions
-from xoptim.workflow.job import Job, JobOptions, for_target
+from xoptim.workflow.job import Job, JobOptions
 from xoptim.workflow.page import Page
+from xoptim.workflow.requests import for_target
 
 TRANSPOSES = (
     "agraph (float[n,2] x) => (float[n,2] y) { a = Transpose(x) b = Transpose(a) y = Relu(b) }"
@@ -53,7 +55,7 @@ class Kept:
         self._error = error
 
     def __call__(
-        self, source: Source, verified: VerifiedModel, options: OptimizationOptions, how: VerifyPlan
+        self, source: Source, verified: VerifiedModel, options: OptimizationOptions, how: Plan
     ) -> tuple[VerifiedModel, Any]:
         self.calls.append(source.kind)
         if self._error is not None:
@@ -69,12 +71,12 @@ def test_the_times_of_all_steps_in_their_order(tmp_path: Path) -> None:
         written.append(verified)
         return [tmp_path / "result.onnx"]
 
-    how = VerifyPlan(on_step=steps.append)
+    how = Plan(sink=Sink(on_step=steps.append))
     outcome = Job(
         Source(parse(TRANSPOSES)),
         JobOptions(
             preparation=Preparation(fix={"n": [3]}),
-            verification=how,
+            plan=how,
             keep_if_faster=Kept(),
             benchmark=BenchOptions(seconds=0.01),
             hints=VerificationOptions(),
@@ -124,7 +126,7 @@ def test_a_refusal_stops_the_job(tmp_path: Path) -> None:
 
     job = JobOptions(
         optimization=options,
-        verification=VerifyPlan(bisect=False),
+        plan=Plan(verify=VerifyPlan(bisect=False)),
         keep_if_faster=kept,
         page=Page(tmp_path / "page.html"),
         write=write,
@@ -169,7 +171,7 @@ def test_integers_of_more_bits_where_the_target_differs(monkeypatch: pytest.Monk
     class Fitting:
         """A target on which results of 8 bits are wrong."""
 
-        def __init__(self, target: Target, options: FittingOptions, how: VerifyPlan) -> None:
+        def __init__(self, target: Target, options: FittingOptions, how: Plan) -> None:
             assert (options.tolerance, len(options.feeds)) == (0.5, 4)
             self._target = target
 
@@ -213,7 +215,7 @@ def test_activations_stay_in_floats_where_integers_are_slower(
     class Fitting:
         """Takes what it is given."""
 
-        def __init__(self, target: Target, options: FittingOptions, how: VerifyPlan) -> None:
+        def __init__(self, target: Target, options: FittingOptions, how: Plan) -> None:
             given.append(options)
             self._target = target
 
@@ -277,7 +279,8 @@ def test_a_tolerance_that_is_not_kept() -> None:
     precision = PrecisionOptions(scheme="int8", tolerance=0.5, goal="size")
     outcome = Job(Source(parse(MATMUL)), JobOptions(precision=precision)).run()
     assert outcome.quantized is not None
-    outcome.quantized = replace(outcome.quantized, worst=SliceError("y", 0.75, 0.5))
+    worse = replace(outcome.quantized, worst=SliceError("y", 0.75, 0.5))
+    outcome = replace(outcome, quantized=worse)
     assert outcome.refusal is not None
     assert outcome.refusal.cause == "tolerance"
     with pytest.raises(ToleranceError, match=r"the error of y is 75\.00%"):
@@ -296,7 +299,9 @@ def test_sizes_with_which_the_model_does_not_run(tmp_path: Path) -> None:
     text = "agraph (float[n] x) => (float[2,m] y) <int64[2] s = {2, -1}> { y = Reshape(x, s) }"
     path = tmp_path / "model.onnx"
     onnx.save(parse(text), path)
-    job = JobOptions(preparation=Preparation(fix={"n": [3]}), verification=VerifyPlan(bisect=False))
+    job = JobOptions(
+        preparation=Preparation(fix={"n": [3]}), plan=Plan(verify=VerifyPlan(bisect=False))
+    )
     with pytest.raises(ChoiceError, match="the model does not run with the dimensions of fix"):
         Job(path, job).run()
 
@@ -305,7 +310,7 @@ def test_values_that_the_model_does_not_take() -> None:
     checks = VerificationOptions(dims={"n": 3})
     text = "agraph (float[n] x) => (float[2,m] y) <int64[2] s = {2, -1}> { y = Reshape(x, s) }"
     with pytest.raises(ChoiceError, match="not verified with the given values"):
-        Job(Source(parse(text)), JobOptions(verification=VerifyPlan(checks=checks))).run()
+        Job(Source(parse(text)), JobOptions(plan=Plan(verify=VerifyPlan(checks=checks)))).run()
 
 
 def test_assumptions_that_do_not_fit(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,5 +1,6 @@
 """One verdict: the command exits with it, and the API raises it."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,13 +32,18 @@ def outcome(
     verified: Any = SimpleNamespace(
         reports=reports, each=each, proto=onnx.ModelProto(), proofs=None, report=None
     )
-    made = Outcome(verified, verified, strict, must_verify_on_target=True)
     fitting: Any = SimpleNamespace(difference=difference, doubt=doubt)
     quantized: Any = SimpleNamespace(
         fault=fault, report=lambda _: SimpleNamespace(applied={"A": 1})
     )
-    made.fitting, made.quantized = fitting, quantized
-    return made
+    return Outcome(
+        verified,
+        verified,
+        strict,
+        must_verify_on_target=True,
+        fitting=fitting,
+        quantized=quantized,
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,6 +87,4 @@ def test_an_equal_result_is_done(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_doubt_about_the_target_is_no_error_where_nothing_was_to_be_verified() -> None:
-    made = outcome(EQUAL, doubt="no device")
-    made.must_verify_on_target = False
-    made.raise_failure()
+    replace(outcome(EQUAL, doubt="no device"), must_verify_on_target=False).raise_failure()

@@ -13,13 +13,17 @@ import onnx
 from xoptim import tuning, verification, workflow
 from xoptim.bench.options import BenchOptions
 from xoptim.diagnose.report import OptimizationReport
-from xoptim.engine.options import OptimizationChanges, OptimizationOptions
+from xoptim.engine.options import (
+    OptimizationChanges as OptimizationChanges,  # for integrations
+    OptimizationOptions,
+)
 from xoptim.facts.changes import with_changes
 from xoptim.facts.progress import silent
 from xoptim.graph.hub import local_file
 from xoptim.graph.save import Draft, hold_weights
 from xoptim.graph.sources import Source, is_a, is_model
-from xoptim.optimizing.verified import VerifyPlan, located
+from xoptim.optimizing.plans import LoadPlan, Plan, Sink, VerifyPlan
+from xoptim.optimizing.verified import located
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.within import verify_within
 from xoptim.verification.judging.report import VerificationReport
@@ -112,7 +116,7 @@ def optimize(
     settings, prove = _settings(options, changes)
     job = JobOptions(
         optimization=replace(settings, target=target or settings.target),
-        verification=replace(_plan(settings, verify, inline), proves=prove),
+        plan=_plan(settings, verify, inline=inline, prove=prove),
         precision=precision,
         keep_if_faster=_faster(settings, only_if_faster),
     )
@@ -169,8 +173,9 @@ def optimize_file(
     precision = changes.pop("precision", None)
     settings, prove = _settings(options, changes)
     with Draft(Path(target), external=external_data, share_weights=share_weights) as draft:
-        plan = replace(_plan(settings, verify, inline), proves=prove, draft=draft)
-        job = JobOptions(optimization=settings, verification=plan, precision=precision)
+        plan = _plan(settings, verify, inline=inline, prove=prove)
+        plan = replace(plan, sink=Sink(draft=draft))
+        job = JobOptions(optimization=settings, plan=plan, precision=precision)
         return draft.commit(_result(local_file(source), report, job))
 
 
@@ -183,9 +188,13 @@ def _settings(
 
 
 def _plan(
-    options: OptimizationOptions, verify: bool | VerificationOptions, inline: bool
-) -> VerifyPlan:
-    """The plan of the verification."""
+    options: OptimizationOptions,
+    verify: bool | VerificationOptions,
+    *,
+    inline: bool,
+    prove: bool,
+) -> Plan:
+    """How the model is loaded and verified."""
     if not isinstance(verify, (bool, VerificationOptions)):
         raise TypeError(f"verify must be True, False or VerificationOptions, not {verify!r}")
     checks = (
@@ -193,9 +202,10 @@ def _plan(
         if isinstance(verify, VerificationOptions)
         else VerificationOptions(providers=(options.provider,))
     )
-    return VerifyPlan(
-        checks=checks, whole=verify is not False, bisect=not options.strict, inline=inline
+    verifying = VerifyPlan(
+        checks=checks, whole=verify is not False, proves=prove, bisect=not options.strict
     )
+    return Plan(load=LoadPlan(inline=inline), verify=verifying)
 
 
 def _faster(options: OptimizationOptions, faster: bool | BenchOptions) -> NotSlower | None:

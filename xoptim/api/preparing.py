@@ -6,17 +6,21 @@ from typing import Any, TypeVar, Unpack, overload
 
 import onnx
 
-# Names imported "as" themselves are for the command line.
+# Names imported "as" themselves are for the command line and for integrations.
 from xoptim.catalogue.discovery import operator_packs as operator_packs
+from xoptim.catalogue.registry import registry as registry
 from xoptim.graph.assumed import assumed_of as assumed_of, fitting, recorded as recorded
-from xoptim.graph.atomic_write import replace_file as replace_file
-from xoptim.graph.data_file import lacks_weights as lacks_weights
+from xoptim.graph.atomic_write import replace_file as replace_file, write_derived as write_derived
+from xoptim.graph.data_file import (
+    external_locations as external_locations,
+    lacks_weights as lacks_weights,
+)
 from xoptim.graph.hub import (
     download as download,
     hub_folder as hub_folder,
     is_hub_address as is_hub_address,
 )
-from xoptim.graph.load import LARGEST_FILE as LARGEST_FILE
+from xoptim.graph.load import LARGEST_FILE as LARGEST_FILE, read_proto as read_proto
 from xoptim.graph.save import serialized as serialized
 from xoptim.graph.sources import Source as Source
 from xoptim.preparation.ports import extract_part

@@ -18,7 +18,7 @@ import onnx
 
 from xoptim.batching.options import BatchOptions
 from xoptim.batching.record import STATUS, Record, Status
-from xoptim.batching.workers import Ended, run_command
+from xoptim.batching.workers import run_command
 from xoptim.catalogue.discovery import GROUP, OPERATORS_GROUP
 from xoptim.engine.environment import read_environment
 from xoptim.facts.errors import ModelError, XoptimError
@@ -26,6 +26,7 @@ from xoptim.graph.data_file import external_files
 from xoptim.graph.load import read_proto
 from xoptim.system.machine import end_text
 from xoptim.system.reading import open_file
+from xoptim.system.supervised import Ended
 from xoptim.system.versions import package_version
 from xoptim.verification.judging.report import gap_text
 from xoptim.verification.runs.session import ort
@@ -232,7 +233,7 @@ def _record_of(job: Job, outcome: Ended) -> Record:
             record,
             status=status,
             error=error,
-            verdict=_verdict(summary["verification"]),
+            verdict=_comparisons(summary["verification"]),
             assumptions=tuple(summary.get("assumptions", ())),
             remarks=tuple(summary.get("remarks", ())),
             **{
@@ -247,8 +248,12 @@ def _record_of(job: Job, outcome: Ended) -> Record:
         )
 
 
-def _verdict(reports: list[dict[str, Any]]) -> str:
-    """The verdicts of the verification on each provider, in words."""
+def _comparisons(reports: list[dict[str, Any]]) -> str:
+    """The comparisons on each provider, in words.
+
+    They decide nothing: the status is that of the command, whose verdict also counts the target and
+    the tolerance.
+    """
     texts = []
     for report in reports:
         largest = (report["largest"] or {}).get("max_abs")

@@ -1,18 +1,19 @@
 """Facts about the patterns of the built-in catalogue, cached, so that only those that are tried at
 a node of a model are imported.
 
-Each installation of xoptim has one file. It is used only if it is the user's own, undamaged, and no
-source file has changed since it was written; without it, all patterns are imported.
+The file is in a folder of the user's own next to Python's bytecode of the catalogue. It is used
+only if it is undamaged, and no source file has changed since it was written; without it, all
+patterns are imported.
 """
 
 import hashlib
 import json
 import os
 import sys
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from xoptim.match.deferred import DeferredPattern, PatternSummary
 from xoptim.match.making import metadata_of
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import Rewrite
-from xoptim.system.cache import cache_folder, store
+from xoptim.system.cache import store
 from xoptim.system.reading import read_own_file
 from xoptim.system.versions import package_version
 
@@ -81,7 +82,7 @@ def write_cache(pack: Path, sources: list[Any], classes: Iterable[type[Rewrite]]
     ``sources`` were found before the classes were imported.
     """
     place = _place(pack)
-    if place is None:
+    if place is None or sys.dont_write_bytecode:
         return
     patterns: list[list[Any]] = []
     passes: list[tuple[str, str]] = []
@@ -100,11 +101,11 @@ def write_cache(pack: Path, sources: list[Any], classes: Iterable[type[Rewrite]]
 
 
 def _place(pack: Path) -> Path | None:
-    """The file; ``None`` where there is no folder for caches, or no source files."""
-    folder = cache_folder()
-    if folder is None or not (pack / "__init__.py").is_file():
+    """The file; ``None`` where Python keeps no bytecode, or there are no source files."""
+    source, tag = pack / "__init__.py", sys.implementation.cache_tag
+    if tag is None or not source.is_file():
         return None
-    return folder / f"patterns-{zlib.crc32(os.fsencode(pack)):08x}.json"
+    return Path(cache_from_source(str(source))).parent / "facts" / f"patterns.{tag}.json"
 
 
 def sources_of(pack: Path) -> list[Any]:

@@ -11,11 +11,18 @@ from onnx.defs import OpSchema
 
 from xoptim.facts.schema import schema
 from xoptim.facts.words import whole_number
-from xoptim.graph.node import Node
-from xoptim.match.easy import EasyPatternOptimization, Match
-from xoptim.match.pattern import MatchResult, disjoint, operator_key
-from xoptim.match.trace import ANY, Condition, PatternBuilder, Symbol
-from xoptim.match.view import GraphView, PatternRewriter
+from xoptim.match import (
+    ANY,
+    EasyPatternOptimization,
+    GraphView,
+    Match,
+    MatchResult,
+    Node,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+from xoptim.match.extending import Condition, disjoint, operator_key
 
 INITIALIZER = "Initializer"
 """Last entry of a chain of parameters: a stored constant, as an initializer or in a Constant

@@ -9,12 +9,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from xoptim.catalogue.entries import POSITIONS, Entry, is_pass, make_entry, shared, short, unknown
-from xoptim.catalogue.query import Query, class_of
-from xoptim.catalogue.registry import Registry, registry
+from xoptim.catalogue.extending import (
+    POSITIONS,
+    Entry,
+    Query,
+    Registry,
+    class_of,
+    is_pass,
+    make_entry,
+    registry,
+    shared,
+    short,
+    unknown,
+)
 from xoptim.facts.errors import UnknownPatternError
-from xoptim.match.pattern import PatternOptimization
-from xoptim.match.rewrite import PHASES, ModelPass, Phase, Rewrite
+from xoptim.match import PatternOptimization
+from xoptim.match.extending import PHASES, ModelPass, Phase, Rewrite
 
 
 class Database(ABC):

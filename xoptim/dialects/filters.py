@@ -9,8 +9,7 @@ from xoptim.facts.attributes import same_attribute
 from xoptim.facts.dtypes import is_float, is_integer, type_name
 
 if TYPE_CHECKING:
-    from xoptim.match.easy import Match
-    from xoptim.match.view import GraphView
+    from xoptim.match import GraphView, Match
 
 Filter: TypeAlias = Callable[..., "bool | None"]
 """Called with the view of the graph, the match, the names of the results, and the attributes as

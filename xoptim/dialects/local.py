@@ -4,14 +4,24 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 from xoptim.facts.errors import Declined, RewriteError
-from xoptim.graph.graph import Graph
-from xoptim.graph.node import Node
-from xoptim.match.easy import connect
-from xoptim.match.lines import calling_frame
-from xoptim.match.making import camel_case, is_copy, pattern_class
-from xoptim.match.pattern import MatchResult, PatternOptimization, Returned
-from xoptim.match.refusal import Refusal, listener
-from xoptim.match.view import GraphView, PatternRewriter
+from xoptim.match import (
+    Graph,
+    GraphView,
+    MatchResult,
+    Node,
+    PatternOptimization,
+    PatternRewriter,
+    Refusal,
+)
+from xoptim.match.extending import (
+    Returned,
+    calling_frame,
+    camel_case,
+    connect,
+    is_copy,
+    listener,
+    pattern_class,
+)
 
 Rewritten: TypeAlias = "str | Sequence[str | None] | bool | None"
 

@@ -14,13 +14,27 @@ from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype
 from xoptim.facts.errors import Declined
 from xoptim.facts.schema import attribute_names, schema
 from xoptim.facts.shapes import Shape
-from xoptim.match.create import make_node
-from xoptim.match.easy import EasyPatternOptimization, Match
-from xoptim.match.lines import calling_frame
-from xoptim.match.making import is_copy, pattern_class
-from xoptim.match.pattern import operator_key
-from xoptim.match.trace import ANY, AnyOf, Capture, Condition, PatternBuilder, Symbol, Trace, trace
-from xoptim.match.view import GraphView, PatternRewriter
+from xoptim.match import (
+    ANY,
+    EasyPatternOptimization,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+from xoptim.match.extending import (
+    AnyOf,
+    Capture,
+    Condition,
+    Trace,
+    calling_frame,
+    is_copy,
+    make_node,
+    operator_key,
+    pattern_class,
+    trace,
+)
 
 Constraint: TypeAlias = "Callable[[GraphView, Match], bool | None]"
 EasyClass: TypeAlias = type[EasyPatternOptimization]

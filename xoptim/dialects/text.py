@@ -24,11 +24,25 @@ from xoptim.dialects.text_function import (
     read_function,
 )
 from xoptim.facts.attributes import AttributeReference, same_attribute
-from xoptim.graph.node import Node
-from xoptim.match.easy import EasyPatternOptimization, Match, compiled, needed_outside
-from xoptim.match.making import LISTS, fault
-from xoptim.match.trace import Capture, Condition, PatternBuilder, Symbol, Trace, trace
-from xoptim.match.view import GraphView, PatternRewriter
+from xoptim.match import (
+    EasyPatternOptimization,
+    GraphView,
+    Match,
+    Node,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+from xoptim.match.extending import (
+    LISTS,
+    Capture,
+    Condition,
+    Trace,
+    compiled,
+    fault,
+    needed_outside,
+    trace,
+)
 
 View: TypeAlias = GraphView
 Check: TypeAlias = Callable[[View, Match], "bool | None"]

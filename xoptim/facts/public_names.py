@@ -64,9 +64,15 @@ PUBLIC_NAMES: Final[Mapping[str, Mapping[str, str]]] = \
                   'xoptim.bench.subjects': 'Loading',
                   'xoptim.bench.versions': 'VersionsReport bench_versions'},
  'xoptim.diagnose': {'xoptim.diagnose': 'each hints unfit'},
+ 'xoptim.integrations.mcp': {'xoptim.integrations.mcp.files': 'McpError',
+                             'xoptim.integrations.mcp.serving': 'ARGUMENTS SKILL ToolAnswer Tools '
+                                                                'serve server'},
  'xoptim.optimizing': {'xoptim.optimizing': 'suspect'},
  'xoptim.precision': {'xoptim.precision': 'quantize samples sources static_int8'},
  'xoptim.proof': {'xoptim.proof': 'certificate checking observer'},
+ 'xoptim.reporting': {'xoptim.reporting.drawing': 'Drawing DrawnNode draw',
+                      'xoptim.reporting.links': 'FOLDED KEPT REPLACED Journal Links RewriteStep '
+                                                'link'},
  'xoptim.targets': {'xoptim.targets.bisect': 'Failing smallest_failing',
                     'xoptim.targets.oracle': 'place',
                     'xoptim.targets.placement': 'PlacedNode Placement',
@@ -87,7 +93,7 @@ PUBLIC_NAMES: Final[Mapping[str, Mapping[str, str]]] = \
                          'xoptim.verification.inputs.reference': 'run_reference',
                          'xoptim.verification.judging.compare': 'Comparison compare_values',
                          'xoptim.verification.judging.report': 'Noise RunReport '
-                                                               'VerificationReport',
+                                                               'VerificationReport gap_text',
                          'xoptim.verification.options': 'ComparisonRules VerificationOptions',
                          'xoptim.verification.runs.operator_libraries': 'EXTENSIONS library_file',
                          'xoptim.verification.runs.protos': 'ModelLike',

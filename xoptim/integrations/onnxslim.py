@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 import onnx
 
 import xoptim
-from xoptim.graph.sources import Source
+from xoptim.api.preparing import Source
 from xoptim.integrations.stand_ins import refuse, standing_in, warn_of_ignored
 
 if TYPE_CHECKING:

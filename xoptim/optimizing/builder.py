@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from xoptim.diagnose.report import OptimizationReport, Optimizations
+from xoptim.diagnose.report import OptimizationReport
 from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.run import STEPS as STEPS  # for the command
 from xoptim.facts.assumptions import Assumptions
@@ -39,6 +39,7 @@ from xoptim.graph.save import save_model
 from xoptim.graph.sources import Source
 from xoptim.graph.splice import inline_functions, inline_libraries
 from xoptim.match.create import OpBuilder, make_node
+from xoptim.optimizing.optimizations import Optimizations
 
 _DEFAULT_OPSET = 21
 _DEFAULT_IR_VERSION = 10

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import onnx
 
@@ -24,6 +24,7 @@ from xoptim.graph.save import (
 )
 from xoptim.graph.sources import Source, size_of
 from xoptim.optimizing.builder import GraphBuilder
+from xoptim.optimizing.plans import Plan
 from xoptim.verification.options import VerificationOptions
 
 if TYPE_CHECKING:
@@ -37,30 +38,6 @@ MOST_CULPRITS: Final = 10
 MOST_PLACES: Final = 50
 """Maximal number of nodes at which a pattern that is not proved there is skipped."""
 _LOGGER = logging.getLogger("xoptim")
-
-
-OnLoaded: TypeAlias = Callable[[GraphBuilder], object]
-"""Called when a model is loaded, before any rewrite."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyPlan:
-    """How an optimized model is verified, and what happens when it differs."""
-
-    # options of the comparison, which gives one report for each of its providers
-    checks: VerificationOptions = field(default_factory=VerificationOptions)
-    whole: bool = True  # whether the result is compared with the original
-    each: bool = False  # whether each rewrite is also checked alone
-    proves: bool = False  # whether each rewrite is proved, where that is possible
-    refuses_unproved: bool = False  # whether rewrites that are not proved are undone
-    certifies: bool = False  # whether both sides of each rewrite are kept for a certificate
-    # whether to search for the rewrite that changed results, and to optimize again without it
-    bisect: bool = True
-    inline: bool = False  # whether to replace calls of local functions by their bodies first
-    on_loaded: OnLoaded = silent  # called when the model is loaded, before any rewrite
-    on_step: Callable[[str], object] = silent  # called with a description of the next step
-    # keeps the weights of the result in a file; by default, the protobuf has those that changed
-    draft: Draft | None = None
 
 
 @dataclass(slots=True)
@@ -118,7 +95,7 @@ class VerifiedModel:
 
 
 def optimize_verified(
-    model: Source | str | Path | onnx.ModelProto, options: OptimizationOptions, how: VerifyPlan
+    model: Source | str | Path | onnx.ModelProto, options: OptimizationOptions, plan: Plan
 ) -> VerifiedModel:
     """Optimize a model and compare it with the original; if results differ, again without the
     culprit.
@@ -129,30 +106,31 @@ def optimize_verified(
     """
     options.scheduled()  # a misspelt pattern is noticed before a large model is read
     dropped: list[Culprit] = []
+    how, sink = plan.verify, plan.sink
     original, checks = located(model, how.checks)
     checks = assuming(checks, options)
     if options.drop_unused_inputs:
         checks = replace(checks, fewer_inputs=True)
-    is_proving = how.proves or how.refuses_unproved or how.certifies
-    proofs = proof.observer.ProofObserver(keeps_sides=how.certifies) if is_proving else None
+    plan = plan.checking(checks)
+    proofs = proof.observer.ProofObserver(keeps_sides=how.certifies) if how.is_proving else None
     while True:
         check = diagnose.each.EachCheck(original, checks) if how.each else None
         proofs = None if proofs is None else proofs.again()
         listener = _all_of(check, proofs, options.on_application)
-        verified = _optimize(model, replace(options, on_application=listener), how, proofs)
+        verified = _optimize(model, replace(options, on_application=listener), plan, proofs)
         verified.each, verified.proofs, verified.dropped = check, proofs, dropped
         if how.refuses_unproved and proofs is not None and proofs.unproved:
             options = _without_unproved(options, proofs)
-            _discard(verified, how)
+            sink.discard(verified.proto)
             continue
         if how.whole:
-            how.on_step("verifying")
+            sink.on_step("verifying")
             start = perf_counter()
-            verified.reports = compare_each_provider(original, verified, checks, how.on_step)
+            verified.reports = compare_each_provider(original, verified, checks, sink.on_step)
             verified.verify_seconds = perf_counter() - start
         if not how.bisect or len(dropped) == MOST_CULPRITS:
             return verified
-        culprit = _culprit(original, verified, options, replace(how, checks=checks), dropped)
+        culprit = _culprit(original, verified, options, plan, dropped)
         if culprit is None:
             return verified
         consequence = "not applied there" if culprit.is_local(options) else "dropped"
@@ -160,14 +138,23 @@ def optimize_verified(
             "%s; it is %s (`xopt bisect` writes a small model that shows it)", culprit, consequence
         )
         options = culprit.avoided_by(options)
-        _discard(verified, how)
+        sink.discard(verified.proto)
         dropped.append(culprit)
 
 
-def _discard(verified: VerifiedModel, how: VerifyPlan) -> None:
-    """Remove the weights that were written for a result that is not kept."""
-    if how.draft is not None:
-        how.draft.discard(verified.proto)
+def as_it_is(source: Source, options: OptimizationOptions, plan: Plan) -> VerifiedModel:
+    """A model that is neither rewritten nor compared; only unused nodes are removed."""
+    settings = replace(
+        options,
+        patterns=None,
+        opset=None,
+        remove_identity=False,
+        constant_folding=False,
+        merge=False,
+    )
+    plan = plan.reloading()
+    silently = replace(plan.verify, whole=False, each=False)
+    return optimize_verified(source, settings, replace(plan, verify=silently))
 
 
 def _without_unproved(options: OptimizationOptions, proofs: ProofObserver) -> OptimizationOptions:
@@ -244,25 +231,21 @@ def _all_of(*listeners: Callable[[Any], None] | None) -> Callable[[Any], None] |
 def _optimize(
     model: Source | str | Path | onnx.ModelProto,
     options: OptimizationOptions,
-    how: VerifyPlan,
+    plan: Plan,
     proofs: ProofObserver | None,
 ) -> VerifiedModel:
-    how.on_step("loading")
+    plan.sink.on_step("loading")
     start = perf_counter()
-    builder = GraphBuilder(model, optimization_options=options, inline=how.inline)
+    builder = GraphBuilder(model, optimization_options=options, inline=plan.load.inline)
     load_end = perf_counter()
-    how.on_loaded(builder)
+    plan.load.on_loaded(builder)
     before, opset = builder.count_types(), builder.model.opsets.get("", 0)
-    how.on_step("optimizing")
+    plan.sink.on_step("optimizing")
     optimizer = builder.session.start(builder.optimization_options)
     if proofs is not None:
         proofs.watch(builder.model, optimizer.state.events)
     optimizer.run()
-    draft = how.draft
-    if draft is not None:
-        how.on_step("writing the weights")
-    proto = builder.to_onnx(optimize=False) if draft is None else draft.export(builder.model)
-    folder = builder.model.base_dir if draft is None else draft.folder
+    proto, folder = plan.sink.take(builder)
     return VerifiedModel(
         builder, proto, folder, before, load_end - start, perf_counter() - load_end, opset
     )
@@ -272,7 +255,7 @@ def _culprit(
     original: ModelLike,
     verified: VerifiedModel,
     options: OptimizationOptions,
-    how: VerifyPlan,
+    plan: Plan,
     dropped: Sequence[Culprit],
 ) -> Culprit | None:
     """The rewrite to drop, ``None`` when results agree or no rewrite is to blame.
@@ -288,12 +271,12 @@ def _culprit(
     last = dropped[-1] if dropped else None
     if last is not None and last.result and last.name not in options.drop:
         return replace(last, evidence=report.reason, node="", result="")
-    how.on_step("the results differ: looking for the reason")
+    plan.sink.on_step("the results differ: looking for the reason")
     culprit = optimizing.suspect.Suspect(
         original,
         options,
-        replace(how.checks, providers=report.providers),
-        inline=how.inline,
+        replace(plan.verify.checks, providers=report.providers),
+        inline=plan.load.inline,
         unproved={step.pattern for step in verified.proofs.unproved} if verified.proofs else (),
     ).find_culprit()
     return None if culprit is None or culprit.step == "unknown" else culprit

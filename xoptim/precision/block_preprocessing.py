@@ -55,7 +55,7 @@ class BlockPreprocessor:
     ) -> Preprocessed:
         """The best model, with scales moved where that reduces its error."""
         preprocessor = self.preprocessor
-        settings, on_step = preprocessor.settings, preprocessor.how.on_step
+        settings, on_step = preprocessor.settings, preprocessor.how.sink.on_step
         search = ScaleSearch(
             self.form, self.op_types, self._feeds, settings, on_step, preprocessor.budget
         )
@@ -74,7 +74,7 @@ class BlockPreprocessor:
         """A model, with the integers of its weights in `observed`."""
         model, folder = preprocessed.model, preprocessed.folder
         settings, budget = self.preprocessor.settings, self.preprocessor.budget
-        on_step = self.preprocessor.how.on_step
+        on_step = self.preprocessor.how.sink.on_step
         rounded = rounded_weights(
             model, folder, self.form, self.op_types, self._feeds, settings, on_step, budget
         )

@@ -25,7 +25,8 @@ from xoptim.match.quantization import (
     RangedPattern,
     first_result,
 )
-from xoptim.optimizing.verified import VerifiedModel, VerifyPlan
+from xoptim.optimizing.plans import Plan
+from xoptim.optimizing.verified import VerifiedModel
 from xoptim.precision.attempts import PrecisionAttempt, fastest
 from xoptim.precision.body_constants import BodyConstants
 from xoptim.precision.budget import SearchBudget
@@ -88,7 +89,7 @@ class _Float16Candidates:
 def float16_plan(
     verified: VerifiedModel,
     options: OptimizationOptions,
-    how: VerifyPlan,
+    how: Plan,
     precision: PrecisionOptions,
     budget: SearchBudget,
     reference: FloatReference | None = None,
@@ -115,8 +116,8 @@ def float16_plan(
     patterns, folder = quantization_patterns(FLOAT16_COMPUTE_TAG), verified.base_dir
     model = with_least_opset(verified, max(pattern.min_opset for pattern in patterns))
     samples = _samples(model, folder, precision, how, reference)
-    settings = replace(how.checks.settings, level="all")
-    how.on_step("measuring the error in float16")
+    settings = replace(how.verify.checks.settings, level="all")
+    how.sink.on_step("measuring the error in float16")
     operators = _float16_candidates(model, folder, patterns, samples, precision, settings)
     constants = BodyConstants(model, folder, kept_values(model, precision))
     if not operators.first and not constants.candidates:
@@ -167,19 +168,19 @@ def _samples(
     model: onnx.ModelProto,
     folder: Path | None,
     precision: PrecisionOptions,
-    how: VerifyPlan,
+    how: Plan,
     reference: FloatReference | None,
 ) -> Samples:
-    how.on_step("looking for values to measure on")
+    how.sink.on_step("looking for values to measure on")
     if reference is not None:
         return reference.samples
-    return samples_to_search(model, folder, precision, how.checks)
+    return samples_to_search(model, folder, precision, how.verify.checks)
 
 
 def _is_slower(
     original: Source,
     attempt: PrecisionAttempt,
-    how: VerifyPlan,
+    how: Plan,
     precision: PrecisionOptions,
     options: OptimizationOptions,
     reference: FloatReference,
@@ -189,8 +190,8 @@ def _is_slower(
     return is_measured and not _is_faster(original, attempt, options, reference)
 
 
-def _is_at_hand(how: VerifyPlan) -> bool:
-    return any(short_name(provider) == KERNEL_PROVIDER for provider in how.checks.providers)
+def _is_at_hand(how: Plan) -> bool:
+    return any(short_name(provider) == KERNEL_PROVIDER for provider in how.verify.checks.providers)
 
 
 def _is_faster(
@@ -251,13 +252,11 @@ def _within(
     return rounded, applied, measured
 
 
-def float16_verify_plan(
-    how: VerifyPlan, model: onnx.ModelProto, precision: PrecisionOptions
-) -> VerifyPlan:
+def float16_verify_plan(how: Plan, model: onnx.ModelProto, precision: PrecisionOptions) -> Plan:
     """The verification options for a model that computes in 16 bits: a tolerance, because a CPU
     runs the compared model in 32 bits and rounds at other places, and values of the input types.
     """
-    checks = how.checks
+    checks = how.verify.checks
     if checks.rtol is None and checks.ulp is None:
         rtol = max(tolerance(TensorProto.FLOAT16, "rounding").rtol, precision.tolerance)
         checks = replace(checks, rtol=rtol, of_largest=True)
@@ -268,7 +267,7 @@ def float16_verify_plan(
             if _type(value) == TensorProto.FLOAT16
         ]
         checks = replace(checks, feeds=with_float16_feeds(checks.feeds, ports), test_data=None)
-    return replace(how, checks=checks)
+    return how.checking(checks)
 
 
 def _type(value: onnx.ValueInfoProto) -> int:

@@ -14,12 +14,12 @@ import onnx
 
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import AssumptionError, BudgetError, ModelError, RewriteError
-from xoptim.facts.progress import silent
 from xoptim.graph.sources import Source
 from xoptim.match.quantization import Observed, RangedPattern, ScalingPattern
 from xoptim.match.rewrite import Rewrite
 from xoptim.match.view import Cpu
-from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, optimize_verified
+from xoptim.optimizing.plans import Plan
+from xoptim.optimizing.verified import VerifiedModel, optimize_verified
 from xoptim.precision.budget import SearchBudget
 from xoptim.precision.fake_quantization import fake_quantized, rewritten
 from xoptim.precision.metrics import error
@@ -86,7 +86,7 @@ class Preprocessor:
     provider: str
     cpu: Cpu
     samples: Samples
-    how: VerifyPlan
+    how: Plan
     settings: SessionSettings
     observe: Callable[[onnx.ModelProto, Path | None], Observed]
     budget: SearchBudget = field(default_factory=lambda: SearchBudget(None))
@@ -183,14 +183,17 @@ class Preprocessor:
             opset=opset if opset and version < opset else None,
             provider=self.provider,
             cpu=self.cpu,
-            assume=self.how.checks.assume,
-            assume_from_model=self.how.checks.assume_from_model,
+            assume=self.how.verify.checks.assume,
+            assume_from_model=self.how.verify.checks.assume_from_model,
             constant_folding=False,
             merge=False,
             remove_identity=False,
         )
-        how = replace(self.how, each=True, draft=None, on_loaded=silent)
-        verified = optimize_verified(Source(model, before.folder), options, how)
+        plan = self.how.reloading()
+        plan = replace(
+            plan, verify=replace(plan.verify, each=True), sink=replace(plan.sink, draft=None)
+        )
+        verified = optimize_verified(Source(model, before.folder), options, plan)
         if not verified.builder.report().applied:
             return None
         failure = verified.failure

@@ -9,17 +9,17 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Any, Final
+from typing import Final
 
 from xoptim.bench.int8 import INSTRUCTIONS, int8_share
 from xoptim.catalogue.query import Query
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.advice import Advice
 from xoptim.facts.operators import short_name
-from xoptim.facts.progress import silent
 from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
-from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, assuming, optimize_verified
+from xoptim.optimizing.plans import Plan
+from xoptim.optimizing.verified import VerifiedModel, as_it_is, assuming, optimize_verified
 from xoptim.precision.attempts import best_plan
 from xoptim.precision.budget import SearchBudget
 from xoptim.precision.float16_conversion import KERNEL_PROVIDER, float16_plan, float16_verify_plan
@@ -40,11 +40,6 @@ from xoptim.system.machine import instructions
 from xoptim.verification.errors import ChoiceError, NothingToQuantizeError
 
 _LOGGER: Final = logging.getLogger("xoptim")
-_AS_IT_IS: Final[dict[str, Any]] = {
-    **dict.fromkeys(("patterns", "opset")),
-    **dict.fromkeys(("remove_identity", "constant_folding", "merge"), False),
-}
-"""Options of an optimization that changes nothing."""
 _SHARE_OF_WEIGHTS: Final = 0.9
 """Part of the tolerance for quantized weights; computing in 16 bits gets the rest."""
 _MATMUL_N_BITS: Final = "MatMulNBits"
@@ -62,7 +57,7 @@ def before_quantization(options: OptimizationOptions) -> OptimizationOptions:
 def quantize(
     verified: VerifiedModel,
     options: OptimizationOptions,
-    how: VerifyPlan,
+    how: Plan,
     precision: PrecisionOptions,
 ) -> Quantized:
     """Quantize as many operators of an optimized model as the tolerance allows, first those that
@@ -118,7 +113,7 @@ def _exceeds_by_routing(result: Quantized) -> bool:
 def _routed(
     verified: VerifiedModel,
     options: OptimizationOptions,
-    how: VerifyPlan,
+    how: Plan,
     precision: PrecisionOptions,
     budget: SearchBudget,
 ) -> Quantized:
@@ -140,20 +135,20 @@ def _routed(
     return with_routing(result, verified, how)
 
 
-def with_routing(result: Quantized, original: VerifiedModel, how: VerifyPlan) -> Quantized:
+def with_routing(result: Quantized, original: VerifiedModel, how: Plan) -> Quantized:
     """A result with the share of choices that quantization changes inside the model."""
     if result.reason or result.fault:
         return result
     models = [(model.proto, model.base_dir) for model in (original, result.verified)]
-    how.on_step("comparing choices inside the model")
-    routing = routings(models, result.samples.feeds, how.checks.settings)
+    how.sink.on_step("comparing choices inside the model")
+    routing = routings(models, result.samples.feeds, how.verify.checks.settings)
     return replace(result, routing=routing)
 
 
 def _weights_for_float16(
     verified: VerifiedModel,
     options: OptimizationOptions,
-    how: VerifyPlan,
+    how: Plan,
     precision: PrecisionOptions,
     budget: SearchBudget,
 ) -> Quantized:
@@ -174,13 +169,11 @@ def _weights_for_float16(
     stored = _quantized(verified, plain, how, storing, budget)
     if stored.fault or not stored.applied:
         return replace(stored, options=precision, in_float16=True)
-    settings = replace(how.checks.settings, level="all")
+    settings = replace(how.verify.checks.settings, level="all")
     original = with_least_opset(verified, FLOAT16_SCALES_OPSET), verified.base_dir
     reference = FloatReference.of(*original, stored.samples, precision, settings)
     weights = with_float16_scales(stored.verified.proto)
-    model = joined(
-        stored.verified, unchanged(Source(weights, stored.verified.base_dir), plain, how)
-    )
+    model = joined(stored.verified, as_it_is(Source(weights, stored.verified.base_dir), plain, how))
     computing = replace(precision.with_scheme("float16"), compute="float16")
     if _runs_contrib_operators(options):
         options = replace(options, patterns=Query.of(options.patterns).including(_MATMUL_N_BITS))
@@ -197,12 +190,6 @@ def _weights_for_float16(
     )
 
 
-def unchanged(source: Source, options: OptimizationOptions, how: VerifyPlan) -> VerifiedModel:
-    """The model as it is, neither rewritten nor compared."""
-    plan = replace(how, whole=False, each=False, on_loaded=silent)
-    return optimize_verified(source, replace(options, **_AS_IT_IS), plan)
-
-
 def _runs_contrib_operators(options: OptimizationOptions) -> bool:
     """Whether the model is for a GPU on which onnxruntime has MatMulNBits."""
     return short_name(options.provider) == "cuda" or options.target in ("cuda", "webgpu")
@@ -211,7 +198,7 @@ def _runs_contrib_operators(options: OptimizationOptions) -> bool:
 def _quantized(
     verified: VerifiedModel,
     options: OptimizationOptions,
-    how: VerifyPlan,
+    how: Plan,
     precision: PrecisionOptions,
     budget: SearchBudget,
     reference: FloatReference | None = None,
@@ -221,7 +208,7 @@ def _quantized(
     ``reference`` is what the error is relative to, where that is not ``verified``.
     """
     in_float16 = precision.scheme == "float16" and precision.computes_in_float16(options.provider)
-    how = replace(how, checks=assuming(how.checks, options))
+    how = how.checking(assuming(how.verify.checks, options))
     if in_float16:
         rewriting = _computing(
             options, integer_patterns(FLOAT16_COMPUTE_TAG), provider=KERNEL_PROVIDER
@@ -234,9 +221,9 @@ def _quantized(
         plan = _chosen(verified, options, rewriting, how, precision, budget)
     if plan.applied:
         record(plan.model, precision, plan.reference.samples)
-    verify_plan = replace(how, each=True, on_loaded=silent)
+    verify_plan = replace(how.reloading(), verify=replace(how.verify, each=True))
     result = optimize_verified(Source(plan.model, plan.folder), rewriting, verify_plan)
-    how.on_step("measuring the error")
+    how.sink.on_step("measuring the error")
     errors = plan.reference.errors_of(result.proto, result.base_dir)
     if in_float16:  # CPUs compute the converted model in 32 bits
         errors = largest_errors((errors, plan.reference.errors_of(plan.model, plan.folder)))
@@ -260,7 +247,7 @@ def _chosen(
     verified: VerifiedModel,
     options: OptimizationOptions,
     rewriting: OptimizationOptions,
-    how: VerifyPlan,
+    how: Plan,
     precision: PrecisionOptions,
     budget: SearchBudget,
 ) -> QuantizationPlan:
@@ -270,8 +257,10 @@ def _chosen(
     if precision.scheme == "int8" and precision.is_timed and not precision.weights_only:
         _check_gain(options)
     sensitivity = analyze_sensitivity(verified, options, how, precision, budget)
-    how.on_step("choosing operators")
-    plan = best_plan(sensitivity, precision, rewriting, replace(how.checks.settings, level="all"))
+    how.sink.on_step("choosing operators")
+    plan = best_plan(
+        sensitivity, precision, rewriting, replace(how.verify.checks.settings, level="all")
+    )
     if precision.symmetric:
         use_signed_activations(plan.model)
     return plan
@@ -303,13 +292,11 @@ def _computing(
     return replace(options, patterns=computing, opset=None, max_growth=0, provider=provider)
 
 
-def _in_float32(
-    verified: VerifiedModel, options: OptimizationOptions, how: VerifyPlan
-) -> VerifiedModel:
+def _in_float32(verified: VerifiedModel, options: OptimizationOptions, how: Plan) -> VerifiedModel:
     """The optimized model, with the patterns that `before_quantization` drops."""
-    how.on_step("writing the float32 model")
+    how.sink.on_step("writing the float32 model")
     source = Source(verified.proto, verified.base_dir)
-    return joined(verified, optimize_verified(source, options, replace(how, on_loaded=silent)))
+    return joined(verified, optimize_verified(source, options, how.reloading()))
 
 
 def _unfit(result: Quantized) -> str:

@@ -23,7 +23,8 @@ from xoptim.match.quantization import (
     StoringPattern,
 )
 from xoptim.match.rewrite import Rewrite
-from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, assuming
+from xoptim.optimizing.plans import Plan
+from xoptim.optimizing.verified import VerifiedModel, assuming
 from xoptim.precision.block_preprocessing import BlockPreprocessor
 from xoptim.precision.budget import SearchBudget
 from xoptim.precision.calibration import calibrated
@@ -126,7 +127,7 @@ class Sensitivity:
 def analyze_sensitivity(
     verified: VerifiedModel,
     options: OptimizationOptions,
-    how: VerifyPlan,
+    how: Plan,
     precision: PrecisionOptions,
     budget: SearchBudget,
 ) -> Sensitivity:
@@ -144,7 +145,7 @@ def analyze_sensitivity(
         NothingToQuantizeError: no operator can be quantized.
         RunError, LoadError, FeedError: the model does not run.
     """
-    how = replace(how, checks=assuming(how.checks, options))
+    how = how.checking(assuming(how.verify.checks, options))
     patterns, storing, goal = _patterns_of(precision, options)
     everything = [*patterns, *computing_patterns(precision)]
     model = with_least_opset(verified, _least_opset([*patterns, *storing], precision))
@@ -161,16 +162,16 @@ def analyze_sensitivity(
         reason = _all_routing() if kept else _nothing(model, precision.scheme, samples, patterns)
         raise NothingToQuantizeError(reason)
     cost_args = model, folder, operators, subgraphs, samples.to_time, settings
-    costs = measure_costs(*cost_args, how.on_step, budget)
-    how.on_step("loading the model with quantized operators")
+    costs = measure_costs(*cost_args, how.sink.on_step, budget)
+    how.sink.on_step("loading the model with quantized operators")
     session_args = model, folder, subgraphs, weight_only, constants, samples
     session = SwitchedSession(*session_args, precision, settings)
     session.limit(budget)
     ranking = samples.to_rank(_multiplications(operators, costs))
-    errors = measure_errors(session, operators, ranking, how.on_step)
+    errors = measure_errors(session, operators, ranking, how.sink.on_step)
     measured = _measured(operators, costs, errors)
     return Sensitivity(
-        ready, patterns, measured, constants, goal, session, weight_only, ranking, how.on_step
+        ready, patterns, measured, constants, goal, session, weight_only, ranking, how.sink.on_step
     )
 
 
@@ -198,11 +199,11 @@ def _preprocessor(
     patterns: Sequence[type[Rewrite]],
     options: OptimizationOptions,
     samples: Samples,
-    how: VerifyPlan,
+    how: Plan,
     precision: PrecisionOptions,
     budget: SearchBudget,
 ) -> Preprocessor:
-    settings = replace(how.checks.settings, level="all")  # as a user runs models
+    settings = replace(how.verify.checks.settings, level="all")  # as a user runs models
     observe = partial(_observed, samples=samples, precision=precision, settings=settings)
     hardware = options.provider, options.cpu
     return Preprocessor(patterns, *hardware, samples, how, settings, observe, budget)
@@ -216,18 +217,18 @@ def _prepared(
     precision: PrecisionOptions,
     options: OptimizationOptions,
 ) -> Preprocessed:
-    preprocessor.how.on_step("looking for scales with a smaller error")
+    preprocessor.how.sink.on_step("looking for scales with a smaller error")
     scalings = _scaling_patterns_of(precision)
     ready = preprocessor.run(model, folder, scalings, joins_gelu=_joins_gelu(precision, options))
     return _with_rounded_weights(ready, patterns, preprocessor, precision)
 
 
 def _samples(
-    model: onnx.ModelProto, verified: VerifiedModel, precision: PrecisionOptions, how: VerifyPlan
+    model: onnx.ModelProto, verified: VerifiedModel, precision: PrecisionOptions, how: Plan
 ) -> Samples:
     """The values to measure on; raises `ChoiceError` where static scales have none."""
-    how.on_step("looking for values to measure on")
-    samples = samples_to_search(model, verified.base_dir, precision, how.checks)
+    how.sink.on_step("looking for values to measure on")
+    samples = samples_to_search(model, verified.base_dir, precision, how.verify.checks)
     if precision.static and samples.are_random:
         raise ChoiceError(samples_needed())
     return samples

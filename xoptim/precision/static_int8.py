@@ -16,14 +16,15 @@ from onnx import numpy_helper
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.match.quantization import MASK, Range
-from xoptim.optimizing.verified import VerifiedModel, VerifyPlan
+from xoptim.optimizing.plans import Plan
+from xoptim.optimizing.verified import VerifiedModel, as_it_is
 from xoptim.precision.budget import SearchBudget
 from xoptim.precision.calibration import Probe, Ranges
 from xoptim.precision.fake_quantization import rewritten
 from xoptim.precision.metrics import METRICS
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.preprocessing import with_least_opset
-from xoptim.precision.quantize import joined, unchanged, with_routing
+from xoptim.precision.quantize import joined, with_routing
 from xoptim.precision.quantize_static import MARGIN, WIDE, WIDTHS, quantize_static, weights_of
 from xoptim.precision.quantized import Quantized
 from xoptim.precision.record import record
@@ -97,7 +98,7 @@ class _StaticAttempt:
 def static_int8(
     verified: VerifiedModel,
     options: OptimizationOptions,
-    how: VerifyPlan,
+    how: Plan,
     precision: PrecisionOptions,
     widths: Sequence[int] = WIDTHS,
     share: float = 1.0,
@@ -132,7 +133,7 @@ def static_int8(
 def _searched(
     verified: VerifiedModel,
     options: OptimizationOptions,
-    how: VerifyPlan,
+    how: Plan,
     precision: PrecisionOptions,
     widths: Sequence[int],
     share: float,
@@ -142,9 +143,9 @@ def _searched(
     model = _loaded(_folded(verified), verified.base_dir)
     if model.ByteSize() >= _LARGE_BYTES:
         return Quantized(verified, (), precision, reason=_TOO_LARGE)
-    how.on_step("looking for values to measure on")
+    how.sink.on_step("looking for values to measure on")
     try:
-        samples = samples_to_search(model, None, precision, how.checks)
+        samples = samples_to_search(model, None, precision, how.verify.checks)
     except NothingToQuantizeError as error:
         return Quantized(verified, (), precision, reason=str(error))
     extra_feeds = _extra_feeds(model, samples, how, precision)
@@ -155,7 +156,7 @@ def _searched(
     if isinstance(attempt, str):
         return Quantized(verified, (), precision, samples=samples, reason=attempt)
     record(attempt.model, precision, samples)
-    quantized = joined(verified, unchanged(Source(attempt.model), options, how))
+    quantized = joined(verified, as_it_is(Source(attempt.model), options, how))
     result = Quantized(quantized, (), replace(precision, goal="size"), worst=search.worst(attempt))
     text, bits = _described(model, attempt.config), attempt.config.bits
     return replace(
@@ -164,14 +165,14 @@ def _searched(
 
 
 def _extra_feeds(
-    model: onnx.ModelProto, samples: Samples, how: VerifyPlan, precision: PrecisionOptions
+    model: onnx.ModelProto, samples: Samples, how: Plan, precision: PrecisionOptions
 ) -> list[Mapping[str, Value]]:
     """More values where samples are random: a few random values do not reach the full ranges."""
     if not samples.are_random or precision.samples:
         return []
     seeds = range(precision.seed + 1, precision.seed + 1 + _FURTHER_DRAWS)
     draws = [
-        samples_for(model, None, replace(precision, seed=seed * _SEED_STEP), how.checks)
+        samples_for(model, None, replace(precision, seed=seed * _SEED_STEP), how.verify.checks)
         for seed in seeds
     ]
     return [feeds for draw in draws for feeds in draw.feeds]
@@ -240,7 +241,7 @@ class _StaticSearch:
         verified: VerifiedModel,
         model: onnx.ModelProto,
         samples: Samples,
-        how: VerifyPlan,
+        how: Plan,
         precision: PrecisionOptions,
         extra_feeds: Sequence[Mapping[str, Value]],
         share: float,
@@ -253,7 +254,7 @@ class _StaticSearch:
         self._budget = budget
         self._tolerance = share * precision.tolerance
         self._calibration = precision.calibration
-        self._settings: SessionSettings = replace(how.checks.settings, level="basic")
+        self._settings: SessionSettings = replace(how.verify.checks.settings, level="basic")
         plain = with_least_opset(verified, OPSET)  # with infinity in its masks
         self._reference = FloatReference.of(
             plain, verified.base_dir, samples, precision, self._settings
@@ -274,7 +275,7 @@ class _StaticSearch:
     def _first_with(self, widths: Sequence[int], margin: float) -> _StaticAttempt | str:
         attempt: _StaticAttempt | str = ""
         for bits in widths:
-            self._how.on_step(f"quantizing to {bits} bits")
+            self._how.sink.on_step(f"quantizing to {bits} bits")
             attempt = self._attempt(_StaticConfig(bits, frozenset(), margin))
             if self._is_allowed(attempt):
                 return attempt
@@ -285,7 +286,7 @@ class _StaticSearch:
                 return attempt
             if self._budget.is_over():
                 break
-            self._how.on_step("splitting weights")
+            self._how.sink.on_step("splitting weights")
             split = self._next_split(attempt.config, 2**step)
             if split == attempt.config.split:
                 break

@@ -23,7 +23,8 @@ from xoptim.graph.model import Model as LoadedModel
 from xoptim.graph.sources import Source
 from xoptim.graph.splice import inline_functions
 from xoptim.match.rewrite import Rewrite
-from xoptim.optimizing.verified import VerifyPlan, located
+from xoptim.optimizing.plans import Plan, VerifyPlan
+from xoptim.optimizing.verified import located
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.quantized import Quantized
 from xoptim.precision.sources import with_samples
@@ -161,10 +162,10 @@ class Candidates:
         if seconds < (precision.budget or math.inf):
             precision = replace(precision, budget=seconds)
         # The optimized model before quantization is verified with its own recipe.
-        how = VerifyPlan(checks=self._checks, bisect=False)
+        plan = Plan(verify=VerifyPlan(checks=self._checks, bisect=False))
         job = JobOptions(
             optimization=self.options(recipe),
-            verification=how,
+            plan=plan,
             verifies_floats=False,
             precision=precision,
         )

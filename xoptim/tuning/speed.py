@@ -14,7 +14,8 @@ from xoptim.bench.rounds import Ratio
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.json_results import JsonForm, JsonResult, within
 from xoptim.graph.sources import Source
-from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, optimize_verified
+from xoptim.optimizing.plans import Plan
+from xoptim.optimizing.verified import VerifiedModel, optimize_verified
 from xoptim.tuning.candidates import Candidates
 from xoptim.tuning.choices import PATTERNS, Choice, Recipe
 from xoptim.tuning.measurement import Budget, Measurement
@@ -67,7 +68,7 @@ def keep_if_not_slower(
     model: Source | str | Path,
     verified: VerifiedModel,
     options: OptimizationOptions,
-    how: VerifyPlan,
+    how: Plan,
     bench: BenchOptions,
     *,
     on_step: Callable[[str], object] = lambda _: None,
@@ -89,7 +90,7 @@ def keep_if_not_slower(
     trusts = bench.assume_from_model or options.assume_from_model
     bench = replace(bench, assume=(*bench.assume, *options.assume), assume_from_model=trusts)
     measurement = Measurement(
-        Candidates(source, same_feeds, inline=how.inline), bench, Budget(SECONDS)
+        Candidates(source, same_feeds, inline=how.load.inline), bench, Budget(SECONDS)
     )
     result = replace(measurement.original, recipe=Recipe())
     meter = measurement.meter()
@@ -140,10 +141,12 @@ class NotSlower:
     bench: BenchOptions
 
     def __call__(
-        self, source: Source, verified: VerifiedModel, options: OptimizationOptions, how: VerifyPlan
+        self, source: Source, verified: VerifiedModel, options: OptimizationOptions, how: Plan
     ) -> tuple[VerifiedModel, SpeedCheck]:
         """The result to keep, and the measurements.
 
         Raises XoptimError when one of the models cannot be measured.
         """
-        return keep_if_not_slower(source, verified, options, how, self.bench, on_step=how.on_step)
+        return keep_if_not_slower(
+            source, verified, options, how, self.bench, on_step=how.sink.on_step
+        )

@@ -13,7 +13,8 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.changes import with_changes
 from xoptim.graph.save import save_proto
 from xoptim.graph.sources import Source
-from xoptim.optimizing.verified import OnLoaded, VerifiedModel, VerifyPlan
+from xoptim.optimizing.plans import LoadPlan, OnLoaded, Plan, Sink, VerifyPlan
+from xoptim.optimizing.verified import VerifiedModel
 from xoptim.precision.quantize import joined
 from xoptim.precision.schemes import schemes_that_save_time
 from xoptim.system.machine import cores
@@ -185,14 +186,13 @@ class Tuner:
                 floats if floats.failure else joined(floats, quantized(recipe).verified)
             )
         if recipe not in self._verified:
-            how = VerifyPlan(
-                checks=self._options.checks,
-                bisect=False,
-                on_loaded=self._on_loaded,
-                on_step=self._on_step,
+            plan = Plan(
+                load=LoadPlan(on_loaded=self._on_loaded),
+                verify=VerifyPlan(checks=self._options.checks, bisect=False),
+                sink=Sink(on_step=self._on_step),
             )
             candidates = self._measurement.candidates
-            job = JobOptions(optimization=candidates.options(recipe), verification=how)
+            job = JobOptions(optimization=candidates.options(recipe), plan=plan)
             self._verified[recipe] = Job(candidates.source, job).run().verified
         return self._verified[recipe]
 

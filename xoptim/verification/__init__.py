@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         Noise as Noise,
         RunReport as RunReport,
         VerificationReport as VerificationReport,
+        gap_text as gap_text,
     )
     from xoptim.verification.options import (
         ComparisonRules as ComparisonRules,

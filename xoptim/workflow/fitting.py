@@ -18,8 +18,9 @@ from xoptim.facts.errors import XoptimError
 from xoptim.facts.json_results import JsonForm, JsonResult, member
 from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
+from xoptim.optimizing.plans import Plan
 from xoptim.optimizing.suspect import Suspect
-from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, located, optimize_verified
+from xoptim.optimizing.verified import VerifiedModel, as_it_is, located
 from xoptim.precision.quantize import joined
 from xoptim.targets import PlacedNode, Placement, PlacementError, Target, place
 from xoptim.targets.bisect import SECONDS, smallest_failing
@@ -127,7 +128,7 @@ class FittingOutcome(JsonResult):
 class Fit:
     """Fits results of one job to a target."""
 
-    def __init__(self, target: Target, options: FittingOptions, plan: VerifyPlan) -> None:
+    def __init__(self, target: Target, options: FittingOptions, plan: Plan) -> None:
         self._target = target
         self._options = options
         self._plan = plan
@@ -142,7 +143,7 @@ class Fit:
         if not self._target.is_installed:
             outcome.not_fitted(f"not installed: {self._target.install}")
             return verified, outcome
-        self._plan.on_step(f"asking {self._target.name} which nodes it takes")
+        self._plan.sink.on_step(f"asking {self._target.name} which nodes it takes")
         origin = Source.of(source)
         try:
             outcome.original = self._placement(origin.proto, origin.base_dir)
@@ -162,12 +163,12 @@ class Fit:
         return verified, outcome
 
     def _placement(self, model: onnx.ModelProto, base_dir: Path | None) -> Placement:
-        libraries = self._plan.checks.custom_op_libs
+        libraries = self._plan.verify.checks.custom_op_libs
         placement = place(
             model,
             self._target,
             base_dir,
-            software_device=self._plan.checks.software_device,
+            software_device=self._plan.verify.checks.software_device,
             seconds=self._options.seconds,
             custom_op_libs=tuple(libraries),
         )
@@ -177,14 +178,14 @@ class Fit:
         self, model: onnx.ModelProto, whole: Placement, base_dir: Path | None, seconds: float
     ) -> tuple[str, ...]:
         """The names of the nodes of the smallest part that does not compile."""
-        if self._plan.checks.custom_op_libs:
+        if self._plan.verify.checks.custom_op_libs:
             return ()
-        self._plan.on_step(f"looking for what {self._target.name} does not compile")
+        self._plan.sink.on_step(f"looking for what {self._target.name} does not compile")
         part = smallest_failing(
             model,
             self._target,
             base_dir,
-            software_device=self._plan.checks.software_device,
+            software_device=self._plan.verify.checks.software_device,
             seconds=min(seconds, SECONDS),
             whole=whole,
         )
@@ -201,7 +202,7 @@ class Fit:
         asked = itertools.count(1)
 
         def ask(model: onnx.ModelProto) -> Placement:
-            self._plan.on_step(f"fitting to {self._target.name}: placement {next(asked)}")
+            self._plan.sink.on_step(f"fitting to {self._target.name}: placement {next(asked)}")
             return self._placement(model, folder)
 
         while True:
@@ -249,11 +250,11 @@ class Fit:
         self, verified: VerifiedModel, applied: Sequence[type[Rewrite]], folder: Path | None
     ) -> VerificationOptions:
         """The options of a comparison with the optimized model, on the CPU."""
-        steps = self._plan.checks.integer_atol
+        steps = self._plan.verify.checks.integer_atol
         if _gives_only_bytes(verified.proto):
             steps = max([steps, *(pattern.integer_steps for pattern in applied)])
         return replace(
-            self._plan.checks,
+            self._plan.verify.checks,
             providers=("cpu",),
             exactness=weakest(pattern.exactness for pattern in applied),
             integer_atol=steps,
@@ -263,17 +264,10 @@ class Fit:
 
     def _lowered(self, verified: VerifiedModel, fitted: Fitted) -> VerifiedModel:
         """The fitted model, compared with the optimized one on the CPU."""
-        options = OptimizationOptions(
-            patterns=None,
-            remove_unused=False,
-            remove_identity=False,
-            constant_folding=False,
-            merge=False,
-        )
-        plan = replace(self._plan, whole=False, each=False, on_loaded=lambda _: None)
-        lowered = optimize_verified(Source(fitted.model, verified.base_dir), options, plan)
-        if self._plan.whole:
-            self._plan.on_step("verifying the lowered model")
+        source = Source(fitted.model, verified.base_dir)
+        lowered = as_it_is(source, OptimizationOptions(), self._plan)
+        if self._plan.verify.whole:
+            self._plan.sink.on_step("verifying the lowered model")
             patterns = installed_patterns()
             applied = [patterns[step.pattern] for step in fitted.steps if step.pattern in patterns]
             lowered.reports = [
@@ -281,14 +275,13 @@ class Fit:
                     verified.proto,
                     lowered.proto,
                     self._checks(verified, applied, lowered.base_dir),
-                    on_step=self._plan.on_step,
+                    on_step=self._plan.sink.on_step,
                 )
             ]
         return lowered
 
     def _discard(self, verified: VerifiedModel) -> None:
-        if self._plan.draft is not None:
-            self._plan.draft.discard(verified.proto)
+        self._plan.sink.discard(verified.proto)
 
     def _verified(
         self,
@@ -302,16 +295,16 @@ class Fit:
         An operator that the target computes wrongly or fails to run is lowered like one that it
         does not take.
         """
-        original, checks = located(origin, self._plan.checks)
+        original, checks = located(origin, self._plan.verify.checks)
         while True:
-            self._plan.on_step(f"verifying on {self._target.name}")
+            self._plan.sink.on_step(f"verifying on {self._target.name}")
             check = outcome.check = verify_on_target(
                 original,
                 verified.proto,
                 self._target,
                 checks,
                 verified.base_dir,
-                software_device=self._plan.checks.software_device,
+                software_device=self._plan.verify.checks.software_device,
                 feeds=self._options.feeds,
                 tolerance=self._options.tolerance,
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
@@ -63,9 +63,9 @@ class Verdict:
     report: VerificationReport | None = None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of the steps that a job has taken so far.
+    """The outcome of the stages that a job has run so far; each stage makes the next one.
 
     ``floats`` is the optimized model before quantization, ``verified`` the result; they are the
     same without quantization.
@@ -75,7 +75,7 @@ class Outcome:
     floats: VerifiedModel
     is_strict: bool = False  # whether a result that could not be verified is refused
     # seconds by step, in the order of the steps
-    times: dict[str, float] = field(default_factory=dict)
+    times: Mapping[str, float] = field(default_factory=dict)
     bytes_before: int = 0  # of the original, with its external weights
     quantized: Quantized | None = None  # the quantization, if it was asked for
     speed: SpeedReport | None = None  # the measurements of ``--only-if-faster``
@@ -89,13 +89,14 @@ class Outcome:
     page: Path | None = None  # the file of the report
 
     @classmethod
-    def of(cls, verified: VerifiedModel, *, is_strict: bool = False) -> Outcome:
+    def of(
+        cls, verified: VerifiedModel, *, is_strict: bool = False, bytes_before: int = 0
+    ) -> Outcome:
         """The outcome of an optimization and its comparison."""
-        outcome = cls(verified, verified, is_strict)
-        outcome.times = {"loading": verified.load_seconds, "optimizing": verified.optimize_seconds}
+        times = {"loading": verified.load_seconds, "optimizing": verified.optimize_seconds}
         if verified.reports:
-            outcome.times["verifying"] = verified.verify_seconds
-        return outcome
+            times["verifying"] = verified.verify_seconds
+        return cls(verified, verified, is_strict, times, bytes_before)
 
     @property
     def strippable_bytes(self) -> int:

@@ -7,8 +7,7 @@ import onnx
 import pytest
 
 from tests.cli.command import RELU, Xopt, write
-from xoptim.integrations import torch_factory
-from xoptim.integrations.torch import to_onnx
+from xoptim.integrations.torch import factory as torch_factory, to_onnx
 
 FACTORY = """
 import torch

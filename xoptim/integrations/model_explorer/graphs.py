@@ -13,11 +13,21 @@ from typing import Any, Final
 
 import onnx
 
+from xoptim import GraphBuilder
+from xoptim.api.preparing import Source
 from xoptim.facts.words import counted
-from xoptim.graph.sources import Source
-from xoptim.optimizing.builder import GraphBuilder
-from xoptim.reporting.drawing import Drawing, DrawnNode, draw
-from xoptim.reporting.links import FOLDED, KEPT, REPLACED, Journal, Links, RewriteStep, link
+from xoptim.reporting import (
+    FOLDED,
+    KEPT,
+    REPLACED,
+    Drawing,
+    DrawnNode,
+    Journal,
+    Links,
+    RewriteStep,
+    draw,
+    link,
+)
 
 _MAX_NAMED: Final = 8
 """Nodes that an attribute names, at most."""

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from xoptim.graph.atomic_write import replace_file
+from xoptim.api.preparing import replace_file
 from xoptim.integrations.model_explorer.graphs import OptimizedModel, ids_of
-from xoptim.reporting.drawing import Drawing
+from xoptim.reporting import Drawing
 from xoptim.targets import Placement, named, place
 
 _COLORS: Final = (

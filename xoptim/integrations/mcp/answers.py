@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from xoptim.verification.judging.report import gap_text
+from xoptim.verification import gap_text
 
 _MAX_REFUSALS: Final = 4
 _MAX_ALIKE: Final = 2

@@ -20,9 +20,9 @@ from xoptim.facts.dim_formulas import formula_of
 from xoptim.facts.dims import LARGEST_SIZE
 from xoptim.facts.dtypes import weakest
 from xoptim.graph.sources import is_a
-from xoptim.integrations import torch_verification
-from xoptim.integrations.torch_runner import mode_fault
-from xoptim.integrations.torch_verification import verify as verify
+from xoptim.integrations.torch import verification as torch_verification
+from xoptim.integrations.torch.runner import mode_fault
+from xoptim.integrations.torch.verification import verify as verify
 
 if TYPE_CHECKING:
     from torch import nn

@@ -1,8 +1,9 @@
-"""``xopt pair``."""
+"""``xopt extract DECODER --into ENCODER``."""
 
 from pathlib import Path
 
 import onnx
+import pytest
 
 from tests.cli.command import Xopt, write
 from tests.preparation.test_pairing import DECODER, ENCODER, op_types
@@ -15,7 +16,7 @@ def both() -> None:
 
 def test_both_models_are_written(xopt: Xopt) -> None:
     both()
-    outcome = xopt("pair", "encoder.onnx", "decoder.onnx", "-o", "out")
+    outcome = xopt("extract", "decoder.onnx", "--into", "encoder.onnx", "-o", "out")
     assert outcome.code == 0
     lines = [line.split(maxsplit=1) for line in outcome.out.splitlines()]
     assert lines[0] == ["moved", "1 result; the decoder has 2 nodes fewer"]
@@ -28,7 +29,7 @@ def test_both_models_are_written(xopt: Xopt) -> None:
 
 def test_json(xopt: Xopt) -> None:
     both()
-    document = xopt("pair", "encoder.onnx", "decoder.onnx", "-o", "out", "--json").json
+    document = xopt("extract", "decoder.onnx", "--into", "encoder.onnx", "-o", "out", "--json").json
     assert document["links"] == {"encoded_0": "encoded_0"}
     assert [result["result"] for result in document["moved"]] == ["keys"]
     assert document["nodes"] == 2
@@ -38,7 +39,7 @@ def test_json(xopt: Xopt) -> None:
 def test_nothing_to_move(xopt: Xopt) -> None:
     write(ENCODER, "encoder.onnx")
     write("agraph (float[b,n,4] h) => (float[b,n,4] z) { z = Exp(h) }", "decoder.onnx")
-    outcome = xopt("pair", "encoder.onnx", "decoder.onnx", "-o", "out")
+    outcome = xopt("extract", "decoder.onnx", "--into", "encoder.onnx", "-o", "out")
     assert outcome.code == 1
     assert outcome.err == (
         "xopt: error: decoder.onnx multiplies nothing that depends on h alone; "
@@ -49,7 +50,7 @@ def test_nothing_to_move(xopt: Xopt) -> None:
 
 def test_results_that_differ_are_not_written(xopt: Xopt) -> None:
     both()
-    words = ("pair", "encoder.onnx", "decoder.onnx", "-o", "out")
+    words = ("extract", "decoder.onnx", "--into", "encoder.onnx", "-o", "out")
     outcome = xopt(*words, "--feeds", "missing.npz")
     assert outcome.code == 2
     assert not [*Path("out").iterdir()]
@@ -58,21 +59,30 @@ def test_results_that_differ_are_not_written(xopt: Xopt) -> None:
 
 def test_mistakes(xopt: Xopt) -> None:
     both()
-    words = ("pair", "encoder.onnx", "decoder.onnx")
+    words = ("extract", "decoder.onnx", "--into", "encoder.onnx")
     assert xopt(*words, "-o", ".").error == "'encoder.onnx' is an input; write to another folder"
     assert xopt(*words, "-o", "encoder.onnx").error == "'encoder.onnx' is not a folder"
     assert xopt(*words, "-o", "out", "--link", "h").error.endswith(
         "'h' is not INPUT=OUTPUT, such as encoder_hidden_states=last_hidden_state"
     )
-    assert xopt("pair", "encoder.onnx", "encoder.onnx", "-o", "out").error == (
+    assert xopt("extract", "encoder.onnx", "--into", "encoder.onnx", "-o", "out").error == (
         "both models are named 'encoder.onnx'; rename one: both are written to one folder"
     )
     assert xopt(*words, "-o", "out", "--no-verify", "--rtol", "0.1").code == 2
+    assert xopt(*words, "-o", "out", "--to", "z").error.startswith("--to has no effect with --into")
+
+
+@pytest.mark.parametrize("words", [("--json",), ("--rtol", "0.1"), ("--link", "h=y")])
+def test_options_of_a_pair_alone_are_refused(xopt: Xopt, words: tuple[str, ...]) -> None:
+    both()
+    outcome = xopt("extract", "encoder.onnx", "-o", "out.onnx", *words)
+    assert outcome.error.startswith(f"{words[0]} has no effect without --into")
+    assert not Path("out.onnx").exists()
 
 
 def test_links_to_an_input_or_to_each_other_are_not_followed(xopt: Xopt) -> None:
     both()
-    words = ("pair", "encoder.onnx", "decoder.onnx", "-o", "out")
+    words = ("extract", "decoder.onnx", "--into", "encoder.onnx", "-o", "out")
     before = Path("decoder.onnx").read_bytes()
     link = Path("out/encoder.onnx")
     link.parent.mkdir()

@@ -11,8 +11,8 @@ import numpy as np
 
 from xoptim.facts.lazy import lazy_module
 from xoptim.graph.sources import Source
-from xoptim.integrations.torch_values import torch_tensor
-from xoptim.integrations.torch_verification import verify
+from xoptim.integrations.torch.values import torch_tensor
+from xoptim.integrations.torch.verification import verify
 from xoptim.optimizing.verified import located
 from xoptim.verification.errors import ChoiceError
 from xoptim.verification.inputs.reference import run_reference

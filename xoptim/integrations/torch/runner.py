@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from xoptim.facts.lazy import lazy_module
-from xoptim.integrations.torch_values import Arguments, array_of, matched, tensors_of
+from xoptim.integrations.torch.values import Arguments, array_of, matched, tensors_of
 from xoptim.system.machine import available_memory
 from xoptim.verification.errors import RunError
 from xoptim.verification.judging.expected import Expectation

@@ -15,20 +15,19 @@ from itertools import islice
 from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple
 
-from xoptim.batching.child import end_with_parent, run_module
+from xoptim.api.preparing import external_locations, read_proto
 from xoptim.facts.advice import advising
 from xoptim.facts.errors import ModelError, XoptimError
 from xoptim.facts.words import shortened
-from xoptim.graph.data_file import external_locations
-from xoptim.graph.load import read_proto
-from xoptim.integrations.mcp_arguments import ToolWords
+from xoptim.integrations.mcp.arguments import ToolWords
 from xoptim.system.confined import ConfinedFolder, Parts, Version
+from xoptim.system.dependent import end_with_parent, run_module
 from xoptim.system.files import MODEL_SUFFIXES
 
 SCRATCH: Final = ".xopt-mcp-"
 """Beginning of the names of the folders in which tools work."""
 CODE: Final = (
-    "import sys; from xoptim.integrations.mcp_files import main; sys.exit(main(sys.argv[1:]))"
+    "import sys; from xoptim.integrations.mcp.files import main; sys.exit(main(sys.argv[1:]))"
 )
 _SUFFIX: Final = ".onnx"
 _MAX_NAMED: Final = 20  # files in the message about one that is missing

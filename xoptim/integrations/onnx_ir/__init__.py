@@ -8,10 +8,8 @@ from typing import Unpack
 import onnx_ir as ir
 from onnx_ir.passes import FunctionalPass, PassResult
 
-from xoptim.api.optimizing import optimize
-from xoptim.diagnose.report import OptimizationReport
-from xoptim.engine.options import OptimizationChanges, OptimizationOptions
-from xoptim.verification.options import VerificationOptions
+from xoptim import OptimizationOptions, OptimizationReport, VerificationOptions
+from xoptim.api.optimizing import OptimizationChanges, optimize
 
 
 class OptimizePass(FunctionalPass):

@@ -23,16 +23,16 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.lazy import lazy_module
 from xoptim.facts.words import shortened
-from xoptim.integrations.mcp_answers import FAILED, bounded, meaning_of, remarks_of, summary_of
-from xoptim.integrations.mcp_arguments import (
+from xoptim.integrations.mcp.answers import FAILED, bounded, meaning_of, remarks_of, summary_of
+from xoptim.integrations.mcp.arguments import (
     OptimizeArguments,
     argument_faults,
     repeated,
     software_option,
 )
-from xoptim.integrations.mcp_files import McpError as McpError, ServedFiles, default_output, word
-from xoptim.integrations.mcp_runs import STOPPED, Call, Runner, document_of
-from xoptim.integrations.mcp_streams import Requests
+from xoptim.integrations.mcp.files import McpError as McpError, ServedFiles, default_output, word
+from xoptim.integrations.mcp.runs import STOPPED, Call, Runner, document_of
+from xoptim.integrations.mcp.streams import Requests
 from xoptim.system.journal import JOURNAL
 from xoptim.system.machine import on_closed_output
 
@@ -45,7 +45,7 @@ _errors = lazy_module("mcp.server.mcpserver.exceptions")
 _types = lazy_module("mcp.types")
 _threads = lazy_module("anyio.to_thread")
 
-SKILL: Final = files("xoptim.integrations") / "SKILL.md"
+SKILL: Final = files("xoptim.integrations.mcp") / "SKILL.md"
 """The instructions for agents."""
 _CLOSED: Final = 141
 """The exit code of a process whose output nobody reads, as in the shell."""

@@ -8,9 +8,7 @@ from olive.passes import Pass
 from olive.passes.onnx.common import get_external_data_config, model_proto_to_olive_model
 from olive.passes.pass_config import PassConfigParam
 
-from xoptim.api.optimizing import optimize
-from xoptim.engine.options import OptimizationOptions
-from xoptim.verification.options import VerificationOptions
+from xoptim import OptimizationOptions, VerificationOptions, optimize
 
 
 class XoptimOptimizer(Pass):  # type: ignore[misc]  # Olive has no types

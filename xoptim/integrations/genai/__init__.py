@@ -10,18 +10,14 @@ from typing import Any, Final, NamedTuple
 import onnx
 from onnx import TensorProto
 
-from xoptim.api.diagnosing import explain
-from xoptim.catalogue.query import Query
-from xoptim.engine.options import OptimizationOptions
+from xoptim import ChoiceError, ModelError, OptimizationOptions, Query, explain
+from xoptim.api.preparing import write_derived
 from xoptim.facts.assumptions import dimension
 from xoptim.facts.dims import SymbolicDim
 from xoptim.facts.dtypes import is_float
-from xoptim.facts.errors import ModelError
 from xoptim.facts.json_values import read_json_object
 from xoptim.facts.protos import fed_inputs
 from xoptim.facts.words import abridged, listed, shortened
-from xoptim.graph.atomic_write import write_derived
-from xoptim.verification.errors import ChoiceError
 
 FILE: Final = "genai_config.json"
 PATTERNS: Final = (

@@ -14,9 +14,9 @@ from xoptim.facts.lazy import lazy_module
 from xoptim.facts.words import counted
 from xoptim.graph.assumed import assumed_of, noted
 from xoptim.graph.sources import Source
-from xoptim.integrations.torch_modules import export_of, first_difference
-from xoptim.integrations.torch_runner import ModuleError, ModuleRunner, mode_fault
-from xoptim.integrations.torch_values import Arguments, Bound, array_of, matched, tensors_of
+from xoptim.integrations.torch.modules import export_of, first_difference
+from xoptim.integrations.torch.runner import ModuleError, ModuleRunner, mode_fault
+from xoptim.integrations.torch.values import Arguments, Bound, array_of, matched, tensors_of
 from xoptim.verification.errors import LoadError, RunError
 from xoptim.verification.inputs.feeding import RunPlan, run_plan
 from xoptim.verification.inputs.varied import VariedExample

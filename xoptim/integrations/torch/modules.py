@@ -12,7 +12,7 @@ import onnx
 from xoptim.diagnose.each import with_outputs
 from xoptim.facts.lazy import lazy_module
 from xoptim.facts.protos import inner_graphs
-from xoptim.integrations.torch_values import array_of, tensors_of
+from xoptim.integrations.torch.values import array_of, tensors_of
 from xoptim.verification.errors import LoadError, RunError
 from xoptim.verification.judging.compare import compare_values
 from xoptim.verification.options import ComparisonRules

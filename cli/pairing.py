@@ -1,7 +1,8 @@
-"""``xopt pair ENCODER DECODER``."""
+"""``xopt extract DECODER --into ENCODER``: moves what depends on the encoder alone."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,16 +14,15 @@ from xoptim.api.pairing import MovedResult, Pair, pair
 from xoptim.api.preparing import Source
 from xoptim.diagnose.explanation import JsonResult, counted
 
-from ..exit_codes import DIFFERENT, code_of
-from ..files import MODEL, is_downloaded, is_stream, readable, writable
-from ..loosened import loosened_text, warn_of_loosened
-from ..options import command, common, json_option, option, providers_option, refuse_idle, repeated
-from ..preparation import assume_from_model_option, assume_option, fitting
-from ..progress import Progress
-from ..selection import operators_option
-from ..tables import print_json
-from ..terminal import say
-from ..verification import COMPARISON, VALUES, Comparison, check_values_used, verify_option
+from .exit_codes import DIFFERENT, code_of
+from .files import MODEL, is_downloaded, is_stream, readable, writable
+from .loosened import loosened_text, warn_of_loosened
+from .options import common, json_option, names_of, option, providers_option, repeated
+from .preparation import assume_option, fitting
+from .progress import Progress
+from .tables import print_json
+from .terminal import say
+from .verification import COMPARISON, VALUES, Comparison, check_values_used, verify_option
 
 if TYPE_CHECKING:
     _ParamType = click.ParamType[tuple[str, str]]
@@ -71,47 +71,44 @@ class PairDocument(JsonResult):
 
 
 @dataclass(frozen=True)
-class _PairChoices:
-    output: Path = option(
-        "Folder to write to.",
-        "-o",
-        "--output",
-        type=click.Path(path_type=Path),
-        required=True,
-        metavar="FOLDER",
+class Pairing:
+    """The options for moving results of a decoder into its encoder."""
+
+    into: Path | None = option(
+        "Encoder that gets what depends on it alone.",
+        type=MODEL,
+        metavar="ENCODER",
     )
     link: tuple[tuple[str, str], ...] = repeated(
-        "Input of DECODER that holds an output or input of ENCODER (repeatable).",
+        "Input of MODEL that holds a value of ENCODER (repeatable).",
         type=_Link(),
         metavar="INPUT=OUTPUT",
     )
     provider: tuple[str, ...] = providers_option()
-    include: tuple[str, ...] = operators_option()
     verify: bool = verify_option()
     comparison: Comparison = field(default_factory=Comparison)
     assume: tuple[str, ...] = assume_option()
-    assume_from_model: bool = assume_from_model_option()
-    as_json: bool = json_option()
+    as_json: bool = json_option("Print what --into moved as JSON.")
+
+    def idle(self) -> dict[str, str]:
+        """The parameters that have no effect with others, each with the reason."""
+        if self.into is None:
+            return {name: "without --into" for name in names_of(Pairing) if name != "into"}
+        reasons = dict.fromkeys(("inputs", "outputs"), "with --into")
+        if not self.verify:
+            unused = ("provider", "assume", "assume_from_model", *COMPARISON, *VALUES)
+            reasons |= dict.fromkeys(unused, "with --no-verify")
+        return reasons | self.comparison.idle(self.provider)
 
 
-@command("pair", encoder=MODEL, decoder=MODEL)
-def pair_command(encoder: Path, decoder: Path, choices: _PairChoices) -> int:
-    """Compute keys and values of cross attention once, in ENCODER.
+def write_pair(
+    encoder: Path, decoder: Path, folder: Path, choices: Pairing, *, assume_from_model: bool
+) -> int:
+    """Write both models to a folder, unless there is nothing to move or the results differ.
 
-    A decoder multiplies the encoder's result by the weights of keys and values in each layer, for
-    each token. What DECODER computes from results of ENCODER alone is moved into ENCODER, which
-    runs once; the written decoder reads these results as inputs. Optimize both models first. By
-    default, inputs are linked that have the name of an output of ENCODER, and
-    encoder_hidden_states with last_hidden_state.
-
-    Exit code 1 when there is nothing to move, or the results differ and are not written, 3 when
-    they are written but not verified.
+    Returns the exit code, and prints what was moved.
     """
-    if not choices.verify:
-        unused = ("provider", "assume", "assume_from_model", *COMPARISON, *VALUES)
-        refuse_idle(dict.fromkeys(unused, "with --no-verify"))
-    refuse_idle(choices.comparison.idle(choices.provider))
-    targets = _targets(encoder, decoder, choices.output)
+    targets = _targets(encoder, decoder, folder)
     sources = Source(encoder), Source(decoder)
     with Progress(enabled=not choices.as_json) as progress:
         progress.say("looking for what depends on the encoder alone")
@@ -124,8 +121,11 @@ def pair_command(encoder: Path, decoder: Path, choices: _PairChoices) -> int:
                 err=True,
             )
             return DIFFERENT
-        reports = _verified(before, after, sources[0], choices, progress)
-        code = code_of(reports) if choices.verify else 0
+        reports: list[VerificationReport] = []
+        if choices.verify:
+            changes = {"assume_from_model": assume_from_model}
+            reports = _verified(before, after, sources[0], choices, changes, progress)
+        code = code_of(reports)
         written: list[Path] = []
         if code != DIFFERENT:
             progress.say("writing")
@@ -141,7 +141,7 @@ def pair_command(encoder: Path, decoder: Path, choices: _PairChoices) -> int:
 def _targets(encoder: Path, decoder: Path, folder: Path) -> list[Path]:
     """The files to write: in a folder, with the names of the models."""
     if any(is_stream(model) or is_downloaded(model) for model in (encoder, decoder)):
-        raise click.UsageError("ENCODER and DECODER must be local files")
+        raise click.UsageError("MODEL and ENCODER must be local files with --into")
     if encoder.name == decoder.name:
         raise click.UsageError(
             f"both models are named {encoder.name!r}; rename one: both are written to one folder"
@@ -159,17 +159,20 @@ def _targets(encoder: Path, decoder: Path, folder: Path) -> list[Path]:
 
 
 def _verified(
-    before: Pair, after: Pair, encoder: Source, choices: _PairChoices, progress: Progress
+    before: Pair,
+    after: Pair,
+    encoder: Source,
+    choices: Pairing,
+    changes: Mapping[str, Any],
+    progress: Progress,
 ) -> list[VerificationReport]:
     """The comparisons of the models run one after the other, a provider each."""
-    if not choices.verify:
-        return []
     first, second = before.joined(), after.joined()
     options = replace(
         choices.comparison.read(choices.provider),
         original_dir=encoder.base_dir,
         optimized_dir=encoder.base_dir,
-        **common(VerificationOptions, choices),
+        **{**common(VerificationOptions, choices), **changes},
     )
     options = replace(options, assume=fitting(Source(first), choices.assume))
     progress.say("verifying")
@@ -183,7 +186,7 @@ def _print(
     after: Pair,
     reports: list[VerificationReport],
     written: list[Path],
-    choices: _PairChoices,
+    choices: Pairing,
 ) -> None:
     if choices.as_json:
         warn_of_loosened()

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from xoptim.batching.child import GRACE
-from xoptim.batching.workers import Ended, run_code
-from xoptim.integrations.mcp_files import CODE, SCRATCH, McpError, Output, ServedFiles, word
+from xoptim.integrations.mcp.files import CODE, SCRATCH, McpError, Output, ServedFiles, word
 from xoptim.system.confined import Parts
+from xoptim.system.dependent import GRACE
 from xoptim.system.journal import ScratchFolder
+from xoptim.system.supervised import Ended, run_code
 
 _MAX_RUNNING: Final = 4
 """Tools that run at the same time; other calls wait."""
