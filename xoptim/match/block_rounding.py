@@ -63,9 +63,9 @@ class Blocks(NamedTuple):
     """A matrix as unsigned integers.
 
     Attributes:
-        integers: of the shape of the matrix, a byte each.
-        scales: float32, of shape (blocks, columns), by which integers less zeros are multiplied.
-        zeros: the integers that mean 0, of the same shape, a byte each.
+        integers: of the shape of the matrix, one byte each.
+        scales: float32, of shape (blocks, columns). A number is (integer - zero point) * scale.
+        zeros: the zero points, of shape (blocks, columns), one byte each.
     """
 
     integers: Matrix
@@ -103,7 +103,7 @@ class RoundedWeights(NamedTuple):
 
 
 def nearest_blocks(matrix: Matrix, form: BlockFormat) -> Blocks:
-    """Quantize each number to the nearest integer, by the range of its block, extended to 0.
+    """Quantize each number to the nearest integer; the range of each block is extended to 0.
 
     Args:
         matrix: finite float32 numbers, of shape (rows, columns).

@@ -136,7 +136,8 @@ def _complete(function: onnx.FunctionProto, graph: Graph) -> onnx.FunctionProto:
     for node in function.node:
         domain = standard_domain(node.domain)
         if not domain:
-            # The parser sets "", export does not: equal functions would differ in the next run.
+            # The parser sets an empty domain, a written model has none: equal functions would
+            # differ in the next run.
             node.ClearField("domain")
         if domain not in domains:
             domains.add(domain)
