@@ -1,4 +1,4 @@
-"""Advice: an option that helps, which the command, Python and agents name in their own words.
+"""Advice: an option that helps, named as the reader of the message would write it.
 
 `Advice` names an option by its name on the command line. A `Reader` knows what it is called where
 the message is read: ``--fix batch=1`` for the command, ``prepare(model, fix={"batch": 1})`` in
@@ -106,7 +106,7 @@ class Python:
 
 
 _FIRST: Final = {"pair": "encoder, decoder, ", "prepare": "model, "}
-"""The arguments that come first, by the function."""
+"""The first arguments of a function, which its advice includes."""
 
 
 _ARGUMENTS: Final[Mapping[str, Argument]] = {
@@ -137,7 +137,9 @@ _ARGUMENTS: Final[Mapping[str, Argument]] = {
     "test-data": Argument("test_data", "path"),
     "verify-budget": Argument("budget", "number", "VerificationOptions"),
 }
-"""The arguments that options stand for, unless these have the same name and take a text."""
+"""The argument for each option. An option that is not listed has an argument of its own name, whose
+value is a text.
+"""
 
 
 def python_value(form: Form, argument: str | tuple[str, ...]) -> str:
@@ -183,13 +185,13 @@ def current_reader() -> Reader:
 
 
 def set_reader(reader: Reader) -> None:
-    """Give advice in the words of a reader from now on: in a child of the process that asks."""
+    """Give advice in the words of a reader from now on, as in a child process."""
     _readers.append(reader)
 
 
 @contextmanager
 def advising(reader: Reader) -> Iterator[None]:
-    """Give advice in the words of a reader meanwhile."""
+    """Give advice in the words of a reader while the block runs."""
     set_reader(reader)
     try:
         yield
@@ -199,6 +201,8 @@ def advising(reader: Reader) -> Iterator[None]:
 
 @contextmanager
 def on_command_line() -> Iterator[None]:
-    """Give advice in the words of the command meanwhile, unless it is an agent who reads it."""
+    """Give advice in the words of the command while the block runs, unless another reader was set,
+    such as that of an agent.
+    """
     with advising(COMMAND if _readers[-1] is PYTHON else _readers[-1]):
         yield

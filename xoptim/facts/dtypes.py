@@ -199,7 +199,6 @@ _COMMON_TYPES: Final = frozenset(
         *(T.BFLOAT16, T.FLOAT16, T.FLOAT, T.DOUBLE),
     )
 )
-"""The common types of numbers."""
 
 LOSSLESS: Final[dict[int, frozenset[int]]] = {
     T.BOOL: _COMMON_TYPES,
