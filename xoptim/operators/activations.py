@@ -1,4 +1,4 @@
-"""Definitions of activations, those of onnxruntime included, and where they change their form."""
+"""Definitions of activations, with those of onnxruntime, and numbers where they change their form."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -54,8 +54,8 @@ class Axes:
     swaps: bool = False  # whether the last two may change places if the two operands do
     # axes of the results that replace an axis of the first operand
     blocks: Mapping[int, Labels] = field(default_factory=dict)
-    # Parameters that name axes of the first operand, or of the result if only that has them; sets
-    # in any order
+    # Parameters that name axes of the first operand, or of the result if only the result has them;
+    # a set if their order does not matter
     names: Mapping[str, int | Labels | frozenset[int]] = field(default_factory=dict)
     # Parameters with numbers for axes, by name, or by place if they are operands
     numbers: Mapping[str | int, Numbers] = field(default_factory=dict)

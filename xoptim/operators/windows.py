@@ -55,8 +55,8 @@ class Window:
     dilations: list[int]
     pads: list[int]
     same: bool
-    """Padded so that the size is the input's divided by the stride (times the stride, for
-    transposed convolution).
+    """Whether the padding makes the size that of the input divided by the stride; for a transposed
+    convolution, multiplied by it.
     """
     ceil: bool
 
