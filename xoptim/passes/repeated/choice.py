@@ -1,5 +1,5 @@
-"""Choose the groups to stack: a stack must save more nodes than its operands and the lanes that are
-read separately need.
+"""Choose the groups to stack: a stack must save more nodes than it needs for its operands and for
+the lanes that are read separately.
 """
 
 from __future__ import annotations
