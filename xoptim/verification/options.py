@@ -192,16 +192,18 @@ class VerificationOptions(RunValues):
                 raise ValueError(f"{name} must not be negative: {value}")
             if value is not None and not math.isfinite(value):
                 raise ValueError(f"{name} must be finite, not {value}")
-        wrong = next(
+        invalid_size = next(
             (size for size in self.dims.values() if not isinstance(size, Integral) or size < 0),
             None,
         )
-        if wrong is not None:
-            raise ValueError(f"a size must be an integer of at least 0, not {wrong!r}")
+        if invalid_size is not None:
+            raise ValueError(f"a size must be an integer of at least 0, not {invalid_size!r}")
 
     @property
     def rules(self) -> ComparisonRules:
-        """The rules of equality; only CUDA rounds to TF32, and some plug-ins to 16 bits."""
+        """The rules of equality; only CUDA rounds to TF32, and some plug-ins to float16 or
+        bfloat16.
+        """
         tf32 = self.tf32 and any(name.lower().startswith("cuda") for name in self.providers)
         rounds_to = coarsest_type(self.providers)
         return ComparisonRules(
@@ -234,7 +236,7 @@ class VerificationOptions(RunValues):
 
     @property
     def is_by_type(self) -> bool:
-        """Whether tolerances follow the types."""
+        """Whether the element types decide the tolerances, and not the caller."""
         return self.rtol is None and self.atol is None and self.ulp is None
 
     @property

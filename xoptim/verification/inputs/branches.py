@@ -35,7 +35,7 @@ class Coverage(NamedTuple):
     unreached: tuple[str, ...] = ()
     """The branches and loop bodies that no run reached, by name."""
     uncounted: str = ""
-    """Why runs of bodies were not counted, if so."""
+    """The reason why runs of bodies were not counted; empty if they were."""
 
     @property
     def notes(self) -> list[str]:

@@ -107,11 +107,11 @@ class Filled(NamedTuple):
         self, shape: tuple[int, ...], sizes: Mapping[str, int], rng: np.random.Generator
     ) -> np.ndarray:
         """The lengths."""
-        low, high, less = (
+        low, high, reduction = (
             sum(_number_or_zero(size, sizes) for size in part)
             for part in (self.least, self.most, self.minus)
         )
-        high -= less
+        high -= reduction
         lengths = rng.integers(min(low, high), high, math.prod(shape), endpoint=True)
         lengths[:1] = high
         return np.reshape(lengths, shape)

@@ -49,9 +49,9 @@ def spread(
         )
 
 
-def add_bins(bins: MutableMapping[int, ErrorBin], more: Iterator[tuple[int, ErrorBin]]) -> None:
+def add_bins(bins: MutableMapping[int, ErrorBin], further: Iterator[tuple[int, ErrorBin]]) -> None:
     """Add the differences of further elements."""
-    for power, new in more:
+    for power, new in further:
         old = bins.get(power, ErrorBin(0, 0.0, 0.0))
         bins[power] = ErrorBin(
             old.elements + new.elements, max(old.largest, new.largest), max(old.broken, new.broken)

@@ -1,5 +1,5 @@
-"""Local functions that compute what contrib operators compute for which ONNX Runtime has no kernel
-on CPUs, such as GroupNorm.
+"""Local functions in place of contrib operators, such as GroupNorm, for which ONNX Runtime has no
+kernel on CPUs.
 
 They make it possible to verify models that were optimized for CUDA. The definitions follow the
 documentation of the operators.

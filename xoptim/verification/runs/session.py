@@ -68,7 +68,7 @@ that only one of them can be installed.
 _MAX_MESSAGE: Final = 2000  # characters of an error message that are read
 # seconds, at most, for the current node to end when a run is stopped
 _PATIENCE: Final = 10.0
-# more inputs are bound: otherwise a run takes quadratic time in their number
+# a larger number of inputs is bound: the time of a run is otherwise quadratic in their number
 _MANY_INPUTS: Final = 256
 _FATAL: Final = 4  # log severity
 
