@@ -1,4 +1,4 @@
-"""Which nodes of a model a target takes: its provider is asked, or a table without one."""
+"""Finds the nodes of a model that a target takes, by asking its provider or by a table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from xoptim.targets.tables import by_table
 from xoptim.targets.target import Target
 
 PATIENCE: Final = 600.0
-"""Seconds that a provider has by default to say which nodes it takes."""
+"""Seconds within which a provider must answer, by default."""
 
 
 def place(
@@ -41,7 +41,8 @@ def place(
     seconds: float = PATIENCE,
     custom_op_libs: tuple[str, ...] = (),
 ) -> Placement:
-    """The nodes of a model that a target takes, in how many parts, and why it leaves other nodes.
+    """The nodes of a model that a target takes, their parts, and the reasons why the target does
+    not take the other nodes.
 
     The provider is asked in a process of its own, with the optimizations of onnxruntime that do not
     depend on a provider: nodes that these compute ahead or merge are counted separately. An
@@ -53,7 +54,7 @@ def place(
         target: where it will run.
         base_dir: folder of external data.
         software_device: whether a provider without a device may compute on the CPU (``webgpu``).
-        seconds: that the provider has.
+        seconds: time limit for the answer of the provider.
         custom_op_libs: libraries of operators, by file.
 
     Raises:

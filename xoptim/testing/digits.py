@@ -157,8 +157,10 @@ def _fault(*values: Value) -> str:
 
 
 _STEPS = 4
-"""Steps of the largest number by which a sum of products may move: half a step for each operand,
-and as much slack.
+"""Largest error of a sum of products, in units of 2**-bits times the largest sum of magnitudes.
+
+Half a step of a symmetric range is one unit. The two operands add one unit each, and the limit is
+twice as large.
 """
 
 
