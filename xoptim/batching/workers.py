@@ -1,4 +1,4 @@
-"""Processes that run command lines of ``xopt``: when they end, and how they are ended."""
+"""Processes that run command lines of ``xopt``, with time and memory limits."""
 
 import json
 import os
@@ -23,13 +23,13 @@ _MAX_ANSWER_BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended."""
+    """The end of a command."""
 
     code: int  # exit code; minus the number of a signal that ended it
     out: str  # standard output
     err: str  # the end of standard error
     seconds: float  # its time
-    # why it was ended from outside, if it was
+    # the reason why the command was ended from outside; empty if it ended by itself
     cut_off: Literal["", "timeout", "not needed"] = ""
 
 
@@ -98,7 +98,7 @@ class _Process:
     def _wait(
         self, deadline: float | None, is_needed: Callable[[], bool]
     ) -> tuple[int, Literal["", "timeout", "not needed"]]:
-        """Wait for the exit code, or until the process has to be ended, and why."""
+        """The exit code, or the reason to end the process; the other one is 0 or empty."""
         while True:
             period = _PERIOD if deadline is None else min(_PERIOD, deadline - time.monotonic())
             code = self._code_within(max(period, 0))
@@ -131,7 +131,8 @@ class _Process:
 class _Worker(_Process):
     """A process that runs one command after the other, each in a copy of itself (Linux).
 
-    It ends with a command that crashes, that is ended from outside, or that cannot run in a copy.
+    The process ends with a command that crashes, that is ended from outside, or that cannot run in
+    a copy.
     """
 
     def __init__(self) -> None:

@@ -288,7 +288,7 @@ def use_operators(*packs: str) -> None:
     Call it before the models are loaded. An operator with a definition has two patterns, in no
     preset but ``all``: ``LowerAcmeGlu`` writes the definition of ``acme::Glu``, and ``FuseAcmeGlu``
     recognizes it. Raises `UnknownPatternError` when no pack of a name describes operators, and
-    `PatternError` when what it describes cannot be used.
+    `PatternError` when its operators cannot be used.
     """
     for pack in packs:
         use_pack(pack)

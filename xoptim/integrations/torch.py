@@ -171,7 +171,8 @@ def optimized_exports(
     runs.
 
     For code that calls the exporter and cannot be changed; ``xoptim.optimize(program)`` does the
-    same to one program. All threads use it. Exports with ``dynamo=False`` are left unchanged.
+    same to one program. The exports of all threads are optimized, except exports with
+    ``dynamo=False``.
 
     Args:
         options: of the optimization.

@@ -45,7 +45,7 @@ OnLoaded: TypeAlias = Callable[[GraphBuilder], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyPlan:
-    """How an optimized model is verified, and what happens when it differs."""
+    """The options for verifying an optimized model, and for dropping rewrites when it differs."""
 
     # options of the comparison, which gives one report for each of its providers
     checks: VerificationOptions = field(default_factory=VerificationOptions)
@@ -120,7 +120,7 @@ class VerifiedModel:
 def optimize_verified(
     model: Source | str | Path | onnx.ModelProto, options: OptimizationOptions, how: VerifyPlan
 ) -> VerifiedModel:
-    """Optimize a model and compare it with the original; if results differ, again without the
+    """Optimize a model and compare it with the original; if results differ, repeat both without the
     culprit.
 
     A warning is logged for each rewrite that is dropped. Raises `ModelError` when the model cannot

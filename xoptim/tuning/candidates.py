@@ -38,7 +38,7 @@ _MAX_MODELS: Final = 8  # that are kept in memory
 _SHARE_OF_SEARCH: Final = 0.5
 """Part of the time left that the search of a quantization may take."""
 _LEAST_SECONDS: Final = 1.0
-"""Least time of such a search."""
+"""Smallest time limit of such a search."""
 
 
 class Model(NamedTuple):

@@ -75,9 +75,9 @@ def tune(
     """Find by measuring which patterns and which settings of the session let a model run fastest on
     this machine.
 
-    The search begins with the preset ``default`` and onnxruntime's default settings; only what is
-    measurably faster replaces them. The model that is returned was verified equal to the original,
-    and is not measurably slower.
+    The search begins with the preset ``default`` and onnxruntime's default settings; only patterns
+    and settings that are measurably faster replace them. The model that is returned was verified
+    equal to the original, and is not measurably slower.
 
     Args:
         model: a model of any kind that `xoptim.optimize` takes.

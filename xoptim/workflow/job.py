@@ -181,14 +181,14 @@ class Job:
     def _optimized(self, source: AnySource, options: OptimizationOptions) -> Outcome:
         """The optimized model, compared with the original."""
         settings, plan = self._options, self._plan
-        first = (
+        first_options = (
             options if self._precision is None else precision.quantize.before_quantization(options)
         )
         no_runs = not plan.whole and self._precision is None and settings.keep_if_faster is None
         with collection_paused() if no_runs else nullcontext():
             whole = plan.whole and settings.verifies_floats
             verified = optimize_verified(
-                source, first, replace(plan, whole=whole, on_loaded=self._loaded)
+                source, first_options, replace(plan, whole=whole, on_loaded=self._loaded)
             )
         if plan.whole or plan.each:
             verification.warn_of_missing(located(source, plan.checks)[0], plan.checks.feeds)
@@ -228,25 +228,25 @@ class Job:
     def _check_values_used(self, verified: VerifiedModel) -> None:
         """Raise when the caller's values could not be used in the comparison."""
         checks = self._plan.checks
-        unused = next((report for report in verified.reports if report.cause == "run"), None)
-        if unused is not None and (checks.feeds or checks.dims or checks.test_data):
+        failure = next((report for report in verified.reports if report.cause == "run"), None)
+        if failure is not None and (checks.feeds or checks.dims or checks.test_data):
             samples = () if self._precision is None else self._precision.samples
             name = precision.sources.sample_name(0, samples[0]) if samples else ""
             where = name if checks.feeds and name else "not verified with the given values"
-            raise ChoiceError(f"{where}: {unused.reason}")
+            raise ChoiceError(f"{where}: {failure.reason}")
 
     def _check_sizes_fit(self, verified: VerifiedModel) -> None:
         """Raise when onnxruntime runs the model, but not with its fixed sizes."""
-        unfit = next(
+        failure = next(
             (report for report in verified.reports if report.cause in ("load", "run")), None
         )
-        if unfit is None or not self._options.preparation.fix:
+        if failure is None or not self._options.preparation.fix:
             return
         original, checks = located(self._source, self._plan.checks)
         is_gone = isinstance(original, (str, Path)) and not Path(original).is_file()
         if not is_gone and verification.verify_models(original, original, checks).ok:
             raise ChoiceError(
-                f"the model does not run with the dimensions of {Advice('fix')}: {unfit.reason}"
+                f"the model does not run with the dimensions of {Advice('fix')}: {failure.reason}"
             )
 
     def _quantize(self, source: AnySource, options: OptimizationOptions, outcome: Outcome) -> None:

@@ -20,7 +20,7 @@ from xoptim.reporting.drawing import Drawing, DrawnNode, draw
 from xoptim.reporting.links import FOLDED, KEPT, REPLACED, Journal, Links, RewriteStep, link
 
 _MAX_NAMED: Final = 8
-"""Nodes that an attribute names, at most."""
+"""Maximal number of nodes that an attribute names."""
 
 
 @dataclass(frozen=True)
