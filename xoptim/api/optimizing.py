@@ -105,8 +105,7 @@ def optimize(
         NotVerifiedError: with ``verify``, when there is no verdict; ``model`` is the result.
         ChoiceError, ValueError: when options do not fit the model, or each other.
         ToleranceError: with ``precision``, when the result does not keep the tolerance.
-        TargetError: with ``verify``, when the result differs on the target, or could not be
-            verified there.
+        TargetError: with ``verify``, when the result is not found equal on the target.
         ProviderUnavailable, MissingLibraryError: when a provider or a library is not installed.
         LoadError, FeedError, RunError: when a model cannot be measured.
     """

@@ -123,15 +123,11 @@ def choose(
     """The candidates to quantize, in the order in which they were chosen; of several forms of an
     operator, the last one counts.
 
-    The price of a candidate is its squared error divided by the multiplications or bits saved. The
-    search has three steps:
-
-    1. Choose the cheapest candidates that the budgets of all slices allow.
-    2. Add each further candidate with which the measured error keeps the tolerance.
-    3. Drop the last ones until the error on all samples keeps the tolerance, and try others.
-
-    The expected error must keep the tolerance as well: on a few samples, errors may cancel by
-    chance.
+    The price of a candidate is its squared error divided by the multiplications or bits saved. (1)
+    Choose the cheapest candidates that the budgets of all slices allow. (2) Add each further one
+    with which the measured error keeps the tolerance. (3) Drop the last ones until the error on all
+    samples keeps the tolerance, and try others. The expected error must keep the tolerance as well:
+    on a few samples, errors may cancel by chance.
 
     Args:
         session: measures errors of choices.

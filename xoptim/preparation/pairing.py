@@ -160,15 +160,11 @@ def paired(
     part_inputs = {value.name for value in part.graph.input}
     part_links = {name: other for name, other in links.items() if name in part_inputs}
     _name_dimensions(part, encoder, part_links)
-    reader_inputs = {value.name for value in reader.graph.input}
+    inputs = {value.name for value in reader.graph.input}
     return Pair(
         joined(encoder, part, part_links, prefix="decoder/"),
         reader,
-        {
-            name: links.get(name, name)
-            for name in (*links, *names.values())
-            if name in reader_inputs
-        },
+        {name: links.get(name, name) for name in (*links, *names.values()) if name in inputs},
         [
             MovedResult(names[result], result, node.name or node.op_type)
             for result, node in zip(results, producers, strict=True)

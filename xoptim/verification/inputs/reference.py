@@ -107,12 +107,8 @@ class Search:
         preferred: Sizes | None = None
         for sizes in feeding.assignments():
             preferred = sizes if preferred is None else preferred
-            is_late = bool(runs or failures) and time.perf_counter() > self._deadline
-            if (
-                len(runs) >= feeding.wanted
-                or is_late
-                or len(failures) >= self._patience(bool(runs))
-            ):
+            late = bool(runs or failures) and time.perf_counter() > self._deadline
+            if len(runs) >= feeding.wanted or late or len(failures) >= self._patience(bool(runs)):
                 break
             if self._budget.allows(self._work.of(sizes)):
                 self._try(sizes, runs, failures)
@@ -198,9 +194,7 @@ class Search:
         )
 
     def _objection_to_counting(self, runs: Sequence[ReferenceRun]) -> str:
-        """The reason why the model that counts branches does not repeat long runs; empty if it
-        repeats them.
-        """
+        """The reason why runs are not repeated to count branches; empty if they are."""
         if not fits_into_memory(self._model, self._options.memory_limit):
             return "there is not enough memory for the model that counts them"
         if sum(run.seconds for run in runs) > self._budget.limit:
