@@ -61,10 +61,10 @@ class Disagreement(JsonResult):
         pattern: name of the pattern.
         node: name of the node at which it matched, or of its first result.
         result: the first result of this node.
-        report: how the results differ.
+        report: the comparison of the results.
         before: the matched nodes, as a model.
-        after: their replacement.
-        feeds: inputs on which they differ.
+        after: the replacement of these nodes, as a model.
+        feeds: values of the inputs on which the results differ.
     """
 
     __json__ = JsonForm("number pattern node verification=report")

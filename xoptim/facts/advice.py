@@ -17,7 +17,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 Form: TypeAlias = Literal[
     "text", "number", "flag", "off", "list", "tuple", "sizes", "pairs", "path", "arrays", "added"
 ]
-"""How the value of an argument is written.
+"""The form in which the value of an argument is written.
 
 ``off`` is the negation of a flag, ``sizes`` are integers and ``pairs`` texts by name, ``path`` is a
 path, ``arrays`` a file of numpy, and ``added`` a selection of patterns in addition to the default.
@@ -31,12 +31,12 @@ class Advice:
     ``str`` gives it in the words of the reader of this process.
 
     Attributes:
-        option: its name on the command line without dashes, such as ``fix``; ``samples`` is
-            ``--feeds`` where files of samples are meant, and ``pack`` is ``--include`` where a pack
-            with operators is meant.
-        argument: its value, a placeholder such as ``NAME=SIZE``, or the values of an option that
-            may be given several times; empty where only the option is named.
-        reason: what it does, as the end of a sentence that begins with the option.
+        option: name of the option on the command line without dashes, such as ``fix``. ``samples``
+            is ``--feeds`` where files of samples are meant, and ``pack`` is ``--include`` where a
+            pack with operators is meant.
+        argument: value of the option, a placeholder such as ``NAME=SIZE``, or the values of an
+            option that may be given several times; empty where only the option is named.
+        reason: effect of the option, as the end of a sentence that begins with the option.
     """
 
     option: str
@@ -80,9 +80,9 @@ class Argument:
     """The argument of a function that an option of the command stands for.
 
     Attributes:
-        name: its name; empty for an argument without one.
-        form: how its value is written.
-        owner: the function or class that has it; empty for the one that gives the message.
+        name: name of the argument; empty for an argument without a name.
+        form: form in which the value is written.
+        owner: the function or class that has the argument; empty for the giver of the message.
     """
 
     name: str

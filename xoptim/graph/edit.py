@@ -217,8 +217,8 @@ class Edit(Graph):
             removed: nodes of the graph.
             added: new nodes in an order in which they can run, producing every result of the
                 removed nodes that is still read.
-            insert_at: where the new nodes go if possible; by default where the last removed node
-                was.
+            insert_at: place for the new nodes, if possible; by default that of the last removed
+                node.
 
         Raises:
             Declined: when an operator does not take the types of its operands.

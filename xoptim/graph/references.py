@@ -49,7 +49,7 @@ class Uses:
         return [] if entry is None else [entry] if isinstance(entry, Node) else list(entry)
 
     def count(self, name: str) -> int:
-        """How many times a result is read; a node that reads it twice counts twice."""
+        """The number of times that a result is read; a node that reads it twice counts twice."""
         entry = self._table.get(name)
         return 0 if entry is None else 1 if isinstance(entry, Node) else sum(entry.values())
 

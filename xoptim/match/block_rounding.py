@@ -24,7 +24,7 @@ _OPSET_OF_TWO_BITS: Final = 25
 
 
 class BlockFormat(NamedTuple):
-    """How a matrix is quantized.
+    """The integers and the blocks with which a matrix is quantized.
 
     Attributes:
         bits: number of bits of an integer.
@@ -87,7 +87,7 @@ class RoundedWeights(NamedTuple):
     """The quantized weights of a model.
 
     Attributes:
-        format: how all weights are quantized.
+        format: bits and block size of all weights.
         blocks: blocks of some constants; `nearest_blocks` quantizes other constants.
     """
 
@@ -107,7 +107,7 @@ def nearest_blocks(matrix: Matrix, form: BlockFormat) -> Blocks:
 
     Args:
         matrix: finite float32 numbers, of shape (rows, columns).
-        form: how it is quantized.
+        form: bits and block size.
     """
     blocks = in_blocks(matrix, form.size)
     low, high = blocks.min(axis=1, initial=0), blocks.max(axis=1, initial=0)

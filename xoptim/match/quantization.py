@@ -32,7 +32,7 @@ _quantizers = lazy_module("onnxruntime.quantization.quant_utils")
 
 
 class QuantizationParameters(NamedTuple):
-    """How an activation is quantized to uint8.
+    """The scale and the zero point with which an activation is quantized to uint8.
 
     Attributes:
         scale: a float32 scalar.

@@ -237,11 +237,11 @@ def _sections(cls: type) -> tuple[str, dict[str, str]]:
     """The docstring of a class up to its sections What, Why and Refuses when, and their texts by
     name.
     """
-    head, *rest = re.split(
+    head, *parts = re.split(
         rf"^({'|'.join(_SECTIONS)}):", inspect.cleandoc(cls.__doc__ or ""), flags=re.MULTILINE
     )
     return head.rstrip(), {
-        name: text.rstrip() for name, text in zip(rest[::2], rest[1::2], strict=True)
+        name: text.rstrip() for name, text in zip(parts[::2], parts[1::2], strict=True)
     }
 
 

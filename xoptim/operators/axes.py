@@ -1,5 +1,5 @@
-"""Where the axes of results come from, and how a node is written when axes are permuted, inserted,
-dropped, split or cut.
+"""The axes of operands from which the axes of results come, and the changes of a node when axes are
+permuted, inserted, dropped, split or cut.
 
 Each operator is described once. An axis of a result has a label, a number, which the axes of
 operands that it comes from also have. The labels determine all changes: operands are permuted like
@@ -45,7 +45,7 @@ class Numbers(NamedTuple):
 
 @dataclass(frozen=True)
 class Axes:
-    """Where the axes of the results of a node come from."""
+    """The axes of operands from which the axes of the results of a node come."""
 
     # The axes of each operand; ``None`` for a number, a parameter, or an operand that is omitted
     operands: tuple[AxisOperand | None, ...]

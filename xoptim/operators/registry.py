@@ -71,9 +71,9 @@ class Operator:
     traits: set[Trait] = field(default_factory=set)
     formula: Formula | None = None  # types, shapes and small values of the results
     kernel: Kernel | None = None  # values of the results of constants
-    axes: AxesRule | None = None  # where the axes of the results come from
+    axes: AxesRule | None = None  # the axes of operands from which the axes of the results come
     cost: CostKind | None = None  # the kind of work for each element
-    operations: Operations | None = None  # how many operations a node takes
+    operations: Operations | None = None  # the number of operations of a node
     # Of custom operators: a function with the same results, and the schema of their calls
     definition: onnx.FunctionProto | None = None
     schema: onnx.defs.OpSchema | None = None

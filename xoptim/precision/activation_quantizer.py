@@ -37,12 +37,12 @@ _ATTEMPTS: Final = 6
 
 
 class ActivationQuantizer:
-    """Chooses which activations of a model with quantized weights get QDQ.
+    """Chooses the activations of a model with quantized weights that get QDQ.
 
     Args:
         ready: the float32 model.
-        reference: its outputs.
-        precision: the error allowed, and how ranges are found.
+        reference: the outputs of the float32 model.
+        precision: the error allowed, and the calibration of ranges.
         budget: the time of the search.
     """
 

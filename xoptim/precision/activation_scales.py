@@ -31,7 +31,7 @@ class ScaleSearch:
     """Finds channel scales with which the weights of MatMuls have smaller errors.
 
     Attributes:
-        form: how weights are rounded.
+        form: bits and block size of the weights.
         op_types: of the operators that multiply by weights.
         feeds: samples.
         settings: of the session that runs the samples.

@@ -271,7 +271,7 @@ class _AttemptSearch:
 
         Args:
             candidates: operators and constants.
-            goal: what is to be saved.
+            goal: whether to save time or bytes.
             base: an attempt whose candidates stay quantized.
         """
         context, tolerance = self._context, self._tolerance

@@ -21,7 +21,7 @@ class BlockPreprocessor:
     Attributes:
         preprocessor: rewrites models and measures their errors; its patterns quantize weights in
             blocks.
-        form: how weights are rounded.
+        form: bits and block size of the weights.
         op_types: of the operators whose weights are rounded.
     """
 

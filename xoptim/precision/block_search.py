@@ -30,7 +30,7 @@ def searched_blocks(
 
     Args:
         matrix: finite numbers, of shape (rows, columns).
-        form: how it is divided and rounded.
+        form: bits and block size.
         importance: the weight of the squared error of each row, such as the mean square of the
             activations that are multiplied by it; ``None`` where all rows count the same.
     """

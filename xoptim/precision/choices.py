@@ -131,12 +131,12 @@ def choose(
 
     Args:
         session: measures errors of choices.
-        measured: what may be quantized, with the errors that each adds alone.
+        measured: the candidates, each with the error that it adds alone.
         samples: the values; the first half serves to choose.
         tolerance: the largest error allowed, as a fraction.
-        goal: what is to be saved.
-        base: what is quantized already; not in the result.
-        dependents: what may be quantized because others are; ``None`` for ``measured``.
+        goal: whether to save time or bytes.
+        base: candidates that are quantized already; not in the result.
+        dependents: candidates that are quantized because of others; ``None`` for ``measured``.
         on_step: called before each attempt.
     """
     candidates = [form.candidate for form in (measured if dependents is None else dependents)]
@@ -176,12 +176,12 @@ def _filled(
 
     Args:
         chosen: the choice.
-        reached: its errors.
+        reached: the errors of the choice.
         measures: measure a choice, the quickest first: most candidates fail there already.
-        candidates: what may be added, the cheapest first.
-        base: what is quantized already.
+        candidates: further candidates, the cheapest first.
+        base: candidates that are quantized already.
         tolerance: of the errors.
-        goal: what is to be saved.
+        goal: whether to save time or bytes.
     """
     forms, spent = [*chosen], _Spent([*base, *chosen])
     budgets = [_budget(tolerance, goal)] * len(reached)
@@ -278,7 +278,7 @@ def _affordable(
 
     Args:
         ranked: the candidates, the cheapest first.
-        base: what is quantized already.
+        base: candidates that are quantized already.
         errors_of: measures a choice.
         tolerance: of the measured errors.
         budget: for the root of the sum of the squares of each slice.

@@ -23,7 +23,7 @@ _SWEEPS: Final = 2
 
 
 class Curvature(NamedTuple):
-    """How much the outputs change with each pair of rows of weights.
+    """The second derivatives of the error of the outputs, for each pair of rows of weights.
 
     Attributes:
         damped: the Hessian with damping, of shape (rows, rows).
@@ -71,7 +71,7 @@ def feedback_blocks(matrix: np.ndarray, curvature: Curvature, form: BlockFormat)
     Args:
         matrix: finite numbers, of shape (rows, columns).
         curvature: of the activations.
-        form: how the matrix is divided and rounded.
+        form: bits and block size.
     """
     parts = []
     for start in range(0, matrix.shape[1], _COLUMNS):

@@ -66,7 +66,7 @@ class _Float16Candidates:
         candidates: the operators of the main graph.
         first: results of the candidates that the first attempt converts.
         observed: the ranges of tensors on samples.
-        inner: which operators of subgraphs stay in float32, and why.
+        inner: the operators of subgraphs that stay in float32, and the reason, in words.
     """
 
     model: onnx.ModelProto
@@ -209,8 +209,8 @@ def _is_faster(
 
 
 def inner_work(model: onnx.ModelProto, results: Collection[str], work: Collection[str]) -> str:
-    """How many operators in bodies of If, Loop and Scan could compute in float16, and why they do
-    not; empty if there are none.
+    """The number of operators in bodies of If, Loop and Scan that could compute in float16, and the
+    reason why they do not; empty if there are none.
 
     Args:
         model: the model.

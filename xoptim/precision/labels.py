@@ -1,4 +1,4 @@
-"""Where the elements of an output come from: the operands of the Concats that join it.
+"""The origin of each element of an output: an operand of the Concats that join the output.
 
 Each operand of a Concat gets a number. The operators that only move data then run on these numbers
 in place of the values, so the result holds the origin of each element.

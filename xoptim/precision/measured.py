@@ -54,8 +54,8 @@ class Measured(JsonResult):
     with all of them quantized.
 
     Attributes:
-        candidate: what can be quantized.
-        cost: its multiplications and its times.
+        candidate: the operator or constant, in one quantized form.
+        cost: the multiplications and the times of the candidate.
         errors: of the slices of the outputs when only this candidate is quantized; see `Errors`.
     """
 
@@ -104,7 +104,7 @@ class Measured(JsonResult):
         For the goal ``speed``, embeddings and constants come last, as they save no time.
 
         Args:
-            goal: what is to be saved.
+            goal: whether to save time or bytes.
             before: a form of the same operator with a smaller error, which this one would replace.
         """
         gain, square = self.saved(goal), self.error**2

@@ -29,7 +29,7 @@ FLOAT16_COMPUTE_TAG: Final = "float16_compute"
 
 
 def samples_needed() -> str:
-    """Why static quantization needs samples, and how they are given."""
+    """The message that static quantization needs samples, with the option that gives them."""
     return (
         "static quantization takes the ranges of activations from samples; give some with "
         f"{Advice('samples', 'FILE.npz')} or a folder"
@@ -81,7 +81,7 @@ class PrecisionOptions:
             dataset, or an iterator (see `xoptim.precision.sources.read_samples`). When empty,
             samples are random. Half of the samples, at least one, serve to choose; all must keep
             the tolerance.
-        max_samples: how many samples are read from a source that is no list of dictionaries.
+        max_samples: maximal number of samples from a source that is no list of dictionaries.
         seed: of the random values.
         budget: seconds that the search may take; ``None`` for as long as it takes. Operators that
             are not measured in it stay in float32.
@@ -176,7 +176,7 @@ class PrecisionOptions:
 
     @property
     def block_format(self) -> BlockFormat:
-        """How weights are quantized in blocks."""
+        """The bits and the block size with which weights are quantized in blocks."""
         return BlockFormat(self.bits, self.block_size)
 
     @property

@@ -25,7 +25,7 @@ class QuantizationPlan:
         goal: ``speed``, or ``size`` if the caller asks for it or if the scheme saves no time.
         reference: measures the error of models.
         preprocessing: the verified models of the steps before quantization.
-        inner: which operators of subgraphs stay as they are, and why.
+        inner: the operators of subgraphs that stay as they are, and the reason, in words.
         activations: activations between operators that get QDQ.
     """
 

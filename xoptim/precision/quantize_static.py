@@ -53,7 +53,7 @@ def quantize_static(
         feeds: the values of the inputs.
         bits: of the results of operators, 8 or 16.
         split: names of nodes whose weights become the sum of two constants of 8 bits.
-        calibration: how ranges are found, see `PrecisionOptions`.
+        calibration: the method by which ranges are found, see `PrecisionOptions`.
         ranges: of results, by name, in place of calibrated ones.
         margin: the factor by which ``ranges`` are widened.
         keeps_activations: whether a Relu or Clip that QDQ makes redundant stays.

@@ -41,9 +41,9 @@ class Quantized(JsonResult):
         worst: the slice of the outputs that uses most of its tolerance, on all samples; ``None`` if
             no error was measured.
         samples: the samples on which the error was measured; empty if none was measured.
-        reason: why nothing was quantized; empty if any candidate was.
+        reason: the reason why nothing was quantized; empty if any candidate was.
         seconds: duration, in seconds.
-        inner: which operators of subgraphs stay as they are, and why.
+        inner: the operators of subgraphs that stay as they are, and the reason, in words.
         in_float16: whether operators compute in float16.
         preprocessing: the verified models of the steps before quantization.
         description: the quantized parts in a few words, if operators were not chosen one by one.
@@ -53,7 +53,7 @@ class Quantized(JsonResult):
         target: name of the target for which the scheme was chosen; empty where a user chose it.
         cpu: CPUs on which integers are exact; see `OptimizationOptions.cpu`.
         ended_by_budget: whether the search ended with its budget.
-        routing: how often quantization changes a choice inside the model, such as that of experts.
+        routing: the choices inside the model that quantization changes, such as that of experts.
     """
 
     __json__ = JsonForm(
@@ -141,7 +141,7 @@ class Quantized(JsonResult):
 
     @property
     def metric(self) -> str:
-        """How the error was measured: a metric, or the name of a function."""
+        """The metric with which the error was measured, or the name of a function."""
         return metric_name(self.options.metric)
 
     @property
@@ -210,8 +210,8 @@ class Quantized(JsonResult):
 
     @property
     def routing_text(self) -> str:
-        """How often quantization changes a choice inside the model, and the option that avoids it;
-        empty if choices hardly change.
+        """A text about the choices inside the model that quantization changes, and the option that
+        avoids it; empty if choices hardly change.
         """
         return routing_text(self.routing)
 
@@ -230,7 +230,7 @@ class Quantized(JsonResult):
         return [*self._operators(), *activation_counts, *self._constants()]
 
     def _operators(self) -> list[str]:
-        """How many operators compute in lower precision, and why the others do not."""
+        """The number of operators in lower precision, and the reasons for the other operators."""
         decisions = {
             choice.measured.result: choice.decision
             for choice in self.choices
@@ -263,7 +263,7 @@ class Quantized(JsonResult):
         return f" (in float32: {counts})"
 
     def _constants(self) -> list[str]:
-        """How many constants are stored in lower precision, by their bits."""
+        """The number of constants that are stored in lower precision, by their bits."""
         constants = [constant for constant in self.candidates if constant.is_weight_only]
         widths = {constant.form: constant.element_bits for constant in constants}
         counts = Counter(widths[form] for form in self.applied.items() if form in widths)

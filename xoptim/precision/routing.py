@@ -61,11 +61,11 @@ class _Router(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Routing(JsonResult):
-    """How often quantization changes what a node chooses.
+    """The frequency with which quantization changes the choices of a node.
 
     Attributes:
         result: name of the indices that the node chooses.
-        op_type: its operator.
+        op_type: operator of the node.
         rows: number of choices on the samples.
         changed: number of choices on the samples that quantization changes.
         share: share of the choices that quantization is expected to change on values like the
@@ -81,8 +81,8 @@ class Routing(JsonResult):
 
 
 def routing_text(routing: Iterable[Routing]) -> str:
-    """How often quantization changes a choice, and the option that avoids it; empty if choices
-    hardly change, or if there are none.
+    """A text about the choices that quantization changes, and the option that avoids it; empty if
+    choices hardly change, or if there are none.
     """
     affected = [router for router in routing if router.share is None or router.share]
     op_types = " or ".join(sorted({router.op_type for router in affected}))
@@ -215,7 +215,7 @@ def routings(
     samples: Iterable[Mapping[str, Value]],
     settings: SessionSettings,
 ) -> tuple[Routing, ...]:
-    """How often quantization changes each choice inside a model.
+    """The frequency with which quantization changes each choice inside a model.
 
     Empty if a model does not run with inner results as outputs, or if no node that chooses is in
     both models.

@@ -101,7 +101,7 @@ class Samples:
         return self.to_choose[:affordable]
 
     def summary(self) -> str:
-        """Where the values come from, in a few words."""
+        """The number and the source of the values, in a few words."""
         kind = "random sample" if self.are_random else "sample"
         count = f"{len(self.feeds)} {kind}{'s' if len(self.feeds) > 1 else ''}"
         return f"{count}, {len(self.held_out)} of them held out" if self.held_out else count

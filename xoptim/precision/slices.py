@@ -47,7 +47,7 @@ class OutputSlice:
 
     Attributes:
         place: the index of the output.
-        output: its name.
+        output: the name of the output.
         axis: of the output, ``None`` for the whole output.
         indices: the indices along the axis, for each length that the axis has on the samples.
         typical: the lower median of the sizes on all samples; 0 with fewer than three samples, or

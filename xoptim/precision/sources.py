@@ -65,7 +65,7 @@ def read_samples(
             by position, or the array of the only input. If all values of a sample lack the first
             dimension of their inputs, this dimension is added.
         inputs: of the model.
-        max_samples: how many samples are read.
+        max_samples: maximal number of samples that are read.
 
     Raises:
         ChoiceError: there is no sample, or one does not fit the inputs.

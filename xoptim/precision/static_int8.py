@@ -65,7 +65,7 @@ _TOO_LARGE: Final = "static int8 quantization is limited to models with less tha
 
 @dataclass(frozen=True, slots=True)
 class _StaticConfig:
-    """How a model is quantized.
+    """The settings with which a model is quantized.
 
     Attributes:
         bits: of the results of operators.

@@ -26,7 +26,7 @@ class WeightMatrices:
     Args:
         model: the model.
         folder: of its external data.
-        form: how they will be rounded.
+        form: bits and block size for rounding them.
     """
 
     def __init__(self, model: onnx.ModelProto, folder: Path | None, form: BlockFormat) -> None:

@@ -38,7 +38,7 @@ def rounded_weights(
     Args:
         model: the model, in which each value has its own name.
         folder: of its external data.
-        form: how weights are rounded.
+        form: bits and block size.
         op_types: of the operators: MatMuls, and ``Gather``, whose rows are divided into blocks.
         feeds: samples. Without samples, all weights are rounded to nearest: searched scales reduce
             the error of the weights, but increased the error of the outputs of two trained models

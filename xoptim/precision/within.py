@@ -39,7 +39,7 @@ def verify_within(
         other: the quantized one.
         precision: the metric, the tolerances and the samples (``feeds``); the scheme does not
             matter. Without samples, values are random.
-        options: how models run, and the folders of their external data.
+        options: options of the runs, and the folders of the external data.
 
     Returns:
         A report with the status ``equal`` if the error is within the tolerance on all samples. Its

@@ -51,7 +51,7 @@ def place(
 
     Args:
         model: left unchanged.
-        target: where it will run.
+        target: the target to ask.
         base_dir: folder of external data.
         software_device: whether a provider without a device may compute on the CPU (``webgpu``).
         seconds: time limit for the answer of the provider.
@@ -146,8 +146,10 @@ def _placement(
     shapes = {number for number, node in enumerate(nodes) if node.is_shape_arithmetic}
     shapes |= moved_by_onnxruntime(log)
     if max(lengths, default=1) == 1:  # the provider runs one node after the other
-        left = {number for number in providers if number not in parts and number not in shapes}
-        parts = partitions(nodes, parts, left)
+        left_numbers = {
+            number for number in providers if number not in parts and number not in shapes
+        }
+        parts = partitions(nodes, parts, left_numbers)
     placed = _placed(nodes, providers, parts, shapes, refused_by, target)
     return Placement(target.name, tuple(placed))
 

@@ -123,7 +123,7 @@ def verify_on_target(
     Args:
         original: the model to trust.
         result: the model to judge.
-        target: where the result runs.
+        target: the target on which the result runs.
         checks: values, seed and limits; ``original_dir`` is the folder of the original's external
             data.
         base_dir: folder of the external data of the result.

@@ -188,8 +188,10 @@ class Candidates:
         written: dict[str, Counter[str]] = defaultdict(Counter)
 
         def record(application: Application) -> None:
-            new = (node.op_type for node in application.given if node not in application.matched)
-            written[group_of[application.pattern.name()]].update(new)
+            op_types = (
+                node.op_type for node in application.given if node not in application.matched
+            )
+            written[group_of[application.pattern.name()]].update(op_types)
 
         # Without tags, models that differ in the names of patterns only are equal; dumps are for
         # the written model.

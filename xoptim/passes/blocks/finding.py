@@ -252,7 +252,7 @@ def _both(first: Scope | None, second: Scope | None) -> Scope | None:
 
 
 Form: TypeAlias = Literal["nodes", "function"]
-"""How the copies of a block are written."""
+"""The form in which the copies of a block are written."""
 LEAST_NODES: Final = 3
 """Number of nodes of the smallest block."""
 _MAX_VISITS: Final = 64

@@ -189,16 +189,18 @@ class Goals:
             return
         if node is None or depth == 0 or not self._has_steps():
             return
-        first, *rest = [*node.input, ""]
+        first, *later_operands = [*node.input, ""]
         kind = node.op_type
         if kind == "Not":
             yield from self._truth(first, not truth, depth - 1)
         elif kind in ("And", "Or"):
-            sides = [self._truth(operand, truth, depth - 1) for operand in (first, rest[0])]
+            sides = [
+                self._truth(operand, truth, depth - 1) for operand in (first, later_operands[0])
+            ]
             is_joint = (kind == "And") == truth
             yield from _all_of(sides) if is_joint else itertools.chain(*sides)
         elif kind in _COMPARISONS:
-            yield from self._compared(kind, first, rest[0], truth, depth - 1)
+            yield from self._compared(kind, first, later_operands[0], truth, depth - 1)
         elif kind == "OptionalHasElement":
             yield from self._content(first, Content("present", truth))
         elif kind in ("IsNaN", "IsInf"):

@@ -486,11 +486,11 @@ def run_reference(
             return reference
         return reference._replace(coverage=Reach.of(proto, runs, base_dir, settings).coverage())
     search = Search(session, proto, base_dir, options, store, other)
-    runs, left = run_samples(search.runs(), session, proto, options, store, search.check_on_cpu)
+    runs, skipped = run_samples(search.runs(), session, proto, options, store, search.check_on_cpu)
     chosen = frozenset(search.chosen)
     reference = Reference(proto, base_dir, *ports, runs, chosen, settings)
     return reference._replace(
-        skipped=(*search.skipped, *left),
+        skipped=(*search.skipped, *skipped),
         coverage=search.coverage,
         is_short=search.is_short,
     )

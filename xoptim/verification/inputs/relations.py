@@ -212,7 +212,7 @@ def _key_count(flow: Dataflow, use: Use) -> Relation:
 
 
 def _rows_written(flow: Dataflow, use: Use) -> Relation:
-    """Where TensorScatter begins to write: the update ends with the axis at the latest."""
+    """The first index that TensorScatter writes: the update ends with the axis at the latest."""
     axis = attribute(use.node, "axis", -2)
     length, update = (_size(flow.shape(use.operand(slot)), axis) for slot in (0, 1))
     return Filled((0,), (length,), (update,))

@@ -189,17 +189,17 @@ def _compare_discrete(
     e, a = expected.reshape(-1), actual.reshape(-1)
     places = np.flatnonzero(np.asarray(e != a))
     distances = _distances(e[places], a[places])
-    wrong = int(np.count_nonzero(distances > rules.integer_atol))
+    mismatches = int(np.count_nonzero(distances > rules.integer_atol))
     if not places.size:
         return Comparison(output, count=e.size, judged=e.size)
     worst = int(np.argmax(distances))
     largest, index = float(distances[worst]), _position(int(places[worst]), expected.shape)
-    accepted = wrong <= rules.allow_flips * e.size
+    accepted = mismatches <= rules.allow_flips * e.size
     place = places[worst]
     return Comparison(
         output=output,
         fault="" if accepted else "value",
-        message="" if accepted else _describe(e[place], a[place], index, wrong, e.size),
+        message="" if accepted else _describe(e[place], a[place], index, mismatches, e.size),
         max_abs=largest,
         max_rel=(
             largest
@@ -208,7 +208,7 @@ def _compare_discrete(
         ),
         excess=0.0 if accepted else largest / max(1, rules.integer_atol),
         index=index,
-        mismatches=wrong,
+        mismatches=mismatches,
         count=e.size,
         judged=e.size,
     )

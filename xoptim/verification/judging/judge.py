@@ -273,10 +273,12 @@ class Judge:
                 alike = alike_outputs(
                     run, reference.outputs, on_cpu, candidate.run(run.feeds), self._options
                 )
-                wrong = {c.output for c in report.comparisons if not report.accepts(c)} & alike
+                wrong_outputs = {
+                    c.output for c in report.comparisons if not report.accepts(c)
+                } & alike
                 self._notes += [
                     note
-                    for note in map(self._wrong_original, sorted(wrong))
+                    for note in map(self._wrong_original, sorted(wrong_outputs))
                     if note not in self._notes
                 ]
                 if report.is_probe:
@@ -329,20 +331,22 @@ class Judge:
     def _settle(self, index: int, findings: Mapping[str, Finding]) -> None:
         """Record the findings about the outputs of a run."""
         run = self.runs[index]
-        wrong = {
+        differences = {
             name: finding.difference for name, finding in findings.items() if finding.difference
         }
         comparisons = tuple(
             (
-                replace(c, fault="value", message=wrong[c.output], mismatches=max(1, c.mismatches))
-                if c.output in wrong
+                replace(
+                    c, fault="value", message=differences[c.output], mismatches=max(1, c.mismatches)
+                )
+                if c.output in differences
                 else c
             )
             for c in run.comparisons
         )
         settled = frozenset(name for name, finding in findings.items() if finding.is_rounding)
         self.runs[index] = replace(
-            run, comparisons=comparisons, settled=settled, refuted=frozenset(wrong)
+            run, comparisons=comparisons, settled=settled, refuted=frozenset(differences)
         )
 
     def verdict(self, reference: Reference, is_part: bool = False) -> VerificationReport:
