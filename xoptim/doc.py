@@ -211,9 +211,9 @@ def _attribute(attribute: AttributeProto) -> str:
 def to_dot(model: onnx.ModelProto) -> str:
     """A model as a picture in Graphviz' language.
 
-    Boxes are nodes, labelled with the operator and its attributes; ovals are inputs and outputs,
-    grey notes are initializers; an edge carries the name and type of the result that flows along
-    it. Subgraphs are frames.
+    Boxes are nodes, labelled with the operator and its attributes. Ovals are inputs and outputs,
+    grey notes are initializers, and frames are subgraphs. The label of an edge is the name and the
+    type of a result.
     """
     return "\n".join(
         (

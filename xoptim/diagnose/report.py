@@ -104,9 +104,9 @@ class OptimizationReport:
         nodes_before: number of nodes, subgraphs included.
         nodes_after: number of nodes of the optimized model.
         exactness: the weakest guarantee of the patterns applied, and of folding (``rounding`` when
-            it stored matrices). It is at best ``rounding`` when an operand of a MatMul became a
-            constant, or ceased to be one, because runtimes then choose other kernels; and for a
-            model that computes in 16 bits, where the runtime decides which results are rounded.
+            it stored matrices). It is at best ``rounding`` in two cases. An operand of a MatMul
+            became a constant, or ceased to be one: runtimes then choose other kernels. Or the model
+            computes in float16 or bfloat16: the runtime then decides which results are rounded.
         verification: comparisons of the result with the original, one for each provider; empty when
             they were not compared.
         dropped: rewrites and steps that changed results and were dropped.

@@ -261,9 +261,9 @@ def steers(operand: int, *op_types: str, domain: str = "") -> None:
 def add_operators(operators: Mapping[str, Operator]) -> None:
     """Add facts about custom operators, by names such as ``acme::Foo``.
 
-    Raises `ValueError` when a name is not that of a custom operator, when another pack describes
-    it, when its definition or its schema has another name, or when an operand is of an unknown
-    kind; and `RecursionError` when a definition calls itself.
+    Raises `ValueError` when a name is not that of a custom operator, or when another pack describes
+    the operator; when the definition or the schema has another name; or when an operand is of an
+    unknown kind. Raises `RecursionError` when a definition calls itself.
     """
     rows = {_key(name): operator for name, operator in operators.items()}
     for key, operator in rows.items():

@@ -1,8 +1,8 @@
 """Convolutions and pools: the sizes of the results of sliding windows, in symbolic arithmetic.
 
-Source: the formulas in the operator documentation of Conv, ConvTranspose and MaxPool; for
-``ceil_mode`` the rule of operator set 22, which onnxruntime applies to every version: a window that
-starts in the padding at the end is dropped.
+Source: the formulas in the operator documentation of Conv, ConvTranspose and MaxPool. For
+``ceil_mode``, the source is the rule of operator set 22, which onnxruntime applies to every
+version: a window that starts in the padding at the end is dropped.
 """
 
 import math

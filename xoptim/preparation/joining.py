@@ -20,11 +20,11 @@ _LARGEST: Final = 2**31 - 2**20
 def joined(
     first: ModelProto, second: ModelProto, links: Mapping[str, str], *, prefix: str
 ) -> ModelProto:
-    """A model that runs ``first``, then ``second`` on values of it; both are left unchanged.
+    """A model that runs ``first``, then ``second`` on values of ``first``; both are left unchanged.
 
-    It has the inputs and outputs of both, but for the linked inputs. Values of ``second`` get a
-    prefix, except inputs and outputs whose names ``first`` does not use. Both import the same
-    operator sets, and keep external data in the same folder.
+    The new model has the inputs and outputs of both, but for the linked inputs. Values of
+    ``second`` get a prefix, except inputs and outputs whose names ``first`` does not use. Both
+    models must import the same operator sets, and keep external data in the same folder.
 
     Args:
         first: its values keep their names, and its metadata is kept.

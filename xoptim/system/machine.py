@@ -110,10 +110,10 @@ def filling_memory() -> list[str]:
 
 @contextmanager
 def filled_memory() -> Iterator[None]:
-    """Fill the memory that this process allocates meanwhile with one byte, another one each time,
-    except for small pieces that it has just freed (GNU's C library; elsewhere nothing is filled).
+    """Fill the memory that this process allocates meanwhile with a byte, another one at each call.
 
-    As floats, the bytes are large numbers.
+    Read as floats, the bytes are large numbers. Small pieces of memory that the process has just
+    freed are not filled; without GNU's C library, nothing is.
     """
     change = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if change is None:
@@ -270,9 +270,9 @@ def end_of_child(
         goes_on: whether another child follows one that ended so.
 
     Returns:
-        ``None`` in a child, and in this process when there is no child: on other systems than
-            Linux, and when there are other threads, also of a library: they would receive signals
-            instead of this one.
+        ``None`` in a child, and in this process when it has no child. There is none on other
+            systems than Linux, and none if there are other threads, also those of a library: they
+            would receive the signals instead of this thread.
     """
     if sys.platform != "linux" or len(list(Path("/proc/self/task").iterdir())) > 1:
         return None

@@ -106,8 +106,8 @@ def fit(
     avoid: Mapping[str, Collection[str]] | None = None,
     seconds: float = FITTING_SECONDS,
 ) -> Fitted:
-    """Lower the nodes that a target does not take, as long as more nodes run there, or in fewer
-    parts.
+    """Lower the nodes that a target does not take, as long as fewer nodes then run elsewhere, or
+    the nodes that it takes form fewer parts.
 
     The search is greedy and bounded, and gives the same result for the same answers: it lowers all
     operators that the target does not take, in the order of the names, asks again, and undoes the

@@ -44,9 +44,9 @@ def place(
     """The nodes of a model that a target takes, their parts, and the reasons why the target does
     not take the other nodes.
 
-    The provider is asked in a process of its own, with the optimizations of onnxruntime that do not
-    depend on a provider: nodes that these compute ahead or merge are counted separately. An
-    operator without a kernel is placed as the simpler operators that define it. For a target
+    The provider is asked in a process of its own. onnxruntime applies those of its optimizations
+    that do not depend on a provider; nodes that they compute ahead or merge are counted separately.
+    An operator without a kernel is placed as the simpler operators that define it. For a target
     without a provider, a table answers.
 
     Args:

@@ -67,7 +67,7 @@ def is_better(
 ) -> bool:
     """Whether the second model, where it differs from the first, agrees with the first in float64.
 
-    It may avoid an overflow or underflow of intermediate results of the first model.
+    The second model may avoid an overflow or underflow of intermediate results of the first one.
     """
     results = [results_of(before, feeds), results_of(after, feeds), _run_wide(before, feeds)]
     lists = [result for result in results if result is not None]

@@ -153,7 +153,7 @@ def make_all_feeds(
 ) -> Iterator[Feeds]:
     """Feeds for a model, the same ones at each call.
 
-    Some may not suit it, because its dimensions depend on each other.
+    Some feeds may not suit the model, because its dimensions depend on each other.
 
     Open dimensions get sizes that are all different and unlike the fixed ones, then 0 and 1,
     together and alone, then other sizes that are all different, then one size for all. ``ranges``
@@ -314,8 +314,9 @@ def adapt(
     """The feeds of one model for the inputs of a variant: cast to its types, cut or repeated to its
     sizes.
 
-    An input has its value in ``given``, or that of the input of its name or, if there are as many
-    inputs as before, at its position. ``None`` when an input has no value.
+    An input takes its value from ``given``, else that of the input with the same name. Without
+    such an input, and if there are as many inputs as before, it takes the value of the input at
+    its position. ``None`` when an input has no value.
     """
     names = list(feeds)
     result: Feeds = {}

@@ -218,11 +218,11 @@ def is_specified(
 ) -> bool:
     """Whether ONNX specifies the result of a model, so that a difference counts.
 
-    Some kernels of onnxruntime refuse tensors without elements; its Gemm then ignores beta and its
-    FusedMatMul does not write the result; its reductions do not drop the axes of such tensors; and
-    its windowed operators make one window out of none where an image is smaller than the window:
-    the size, which ONNX rounds down to 0 or less, is truncated before 1 is added. The last two
-    show in a shape that is not the inferred one.
+    onnxruntime deviates from ONNX on tensors without elements: some kernels refuse them, Gemm
+    ignores beta, FusedMatMul does not write the result, and reductions do not drop the axes. Its
+    windowed operators make one window out of none if an image is smaller than the window: the size,
+    which ONNX rounds down to 0 or less, is truncated before 1 is added. Reductions and windowed
+    operators then give a shape that is not the inferred one.
     """
     arrays = {name: value for name, value in feeds.items() if isinstance(value, np.ndarray)}
     is_empty = any(not value.size for value in arrays.values())

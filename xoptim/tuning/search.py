@@ -249,8 +249,8 @@ class Race:
     """A race of challengers against the best choice so far.
 
     A challenger is out as soon as it is not faster at all, its interval shows that it will not be
-    measurably faster, or it is measurably slower than another challenger. It is accepted when the
-    interval shows that it is measurably faster.
+    measurably faster, or it is measurably slower than another challenger. A challenger is accepted
+    when its interval shows that it is measurably faster.
     """
 
     def __init__(

@@ -156,7 +156,7 @@ class Tuner:
         """The preset ``default``, or the original when that result is not verified equal, or cannot
         be run.
 
-        It is measured once, so that the budget knows from then on how long a pass takes.
+        The preset is measured once, so that the budget knows from then on how long a pass takes.
         """
         original = self._measurement.original
         start = replace(original, recipe=default_recipe(self._options.include))

@@ -1,9 +1,10 @@
 """Runs both models in float64, where rounding to 32 or 16 bits can neither hide nor make a
 difference.
 
-An element differs if the models disagree on it in double by more than their own constants explain
-(a folded constant was rounded once), and in their own type by more than the last bits. Other
-differences are rounding if the result is about as close to its value in double as the original is.
+An element differs if the models disagree on it twice: in float64 by more than their own constants
+explain (a folded constant was rounded once), and in their own type by more than the last bits.
+Other differences are rounding if the result is about as close to its value in float64 as the result
+of the original is.
 """
 
 from __future__ import annotations

@@ -22,9 +22,13 @@ if TYPE_CHECKING:
 
 Status: TypeAlias = Literal["equal", "different", "not verified"]
 Cause: TypeAlias = Literal["", "load", "run", "memory", "evidence", "assumptions"]
-"""Causes of ``not verified``: onnxruntime does not load the original, or does not run it on the
-values; the weights do not fit into memory; it ran, and its results are not evidence; or the models
-differ, and their metadata list assumptions that were not given.
+"""Causes of ``not verified``.
+
+- ``load``: onnxruntime does not load the original.
+- ``run``: onnxruntime does not run the original on the values.
+- ``memory``: the weights do not fit into memory.
+- ``evidence``: the original ran, and its results are not evidence.
+- ``assumptions``: the models differ, and their metadata list assumptions that were not given.
 """
 
 

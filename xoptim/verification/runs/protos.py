@@ -211,8 +211,8 @@ def loadable_copy(
 
     ``None`` when the copy would be the same.
 
-    In the copy, names of nodes are unique, custom operators that a pack describes and contrib
-    operators without a kernel on CPUs are local functions, and external data is where this system
+    In the copy, names of nodes are unique. Custom operators that a pack describes, and contrib
+    operators without a kernel on CPUs, are local functions. External data is where this system
     finds it.
     """
     try:
