@@ -38,13 +38,18 @@ def demo_mlp_model(path: str | os.PathLike[str] | None = None) -> onnx.ModelProt
     nodes = [*_layer(0, "x", "linear"), relu, *_layer(2, "relu", "output")]
     weights = [uniform("layers.0.weight", 10, 32, 10), uniform("layers.0.bias", 10, 32)]
     weights += [uniform("layers.2.weight", 32, 1, 32), uniform("layers.2.bias", 32, 1)]
-    known = [
+    inferred_values = [
         value("layers.0.weight.t", 10, 32),
         *(value(name, 3, 32) for name in ("linear.product", "linear", "relu")),
     ]
-    known += [value("layers.2.weight.t", 32, 1), value("output.product", 3, 1)]
+    inferred_values += [value("layers.2.weight.t", 32, 1), value("output.product", 3, 1)]
     graph = helper.make_graph(
-        nodes, "mlp", [value("x", 3, 10)], [value("output", 3, 1)], weights, value_info=known
+        nodes,
+        "mlp",
+        [value("x", 3, 10)],
+        [value("output", 3, 1)],
+        weights,
+        value_info=inferred_values,
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     if path is not None:
@@ -206,9 +211,9 @@ def _attribute(attribute: AttributeProto) -> str:
 def to_dot(model: onnx.ModelProto) -> str:
     """A model as a picture in Graphviz' language.
 
-    Boxes are nodes, labelled with the operator and its attributes; ovals are inputs and outputs,
-    grey notes are initializers; an edge carries the name and type of the result that flows along
-    it. Subgraphs are frames.
+    Boxes are nodes, labelled with the operator and its attributes. Ovals are inputs and outputs,
+    grey notes are initializers, and frames are subgraphs. The label of an edge is the name and the
+    type of a result.
     """
     return "\n".join(
         (

@@ -129,7 +129,7 @@ def _different(
 ) -> list[ValueDifference]:
     """The results whose values differ; ``is_first`` marks the first of each chain of nodes."""
     results: list[ValueDifference] = []
-    wrong: set[str] = set()
+    differing_names: set[str] = set()
     for name in names:
         comparisons = compare_values(name, values[0][name], values[1][name], checks.rules)
         comparison = next((item for item in comparisons if not item.ok), None)
@@ -137,10 +137,12 @@ def _different(
             continue
         node = model.graph.producer(name)
         assert node is not None
-        wrong.add(name)
+        differing_names.add(name)
         operator = operator_label(node.op_type, node.domain)
         results.append(
-            ValueDifference(name, operator, node.name, comparison, wrong.isdisjoint(reads(node)))
+            ValueDifference(
+                name, operator, node.name, comparison, differing_names.isdisjoint(reads(node))
+            )
         )
     return results
 

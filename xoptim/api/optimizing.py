@@ -97,8 +97,8 @@ def optimize(
         precision: quantize as ``xopt --precision`` does, within its tolerance.
         report: called with an `OptimizationReport`; or the file of a page with both graphs and
             every rewrite (``report="report.html"``, see `xoptim.report`).
-        target: where the model will run, such as ``"webgpu"``: it is fitted to the target and, with
-            ``verify``, verified there.
+        target: name of the target, such as ``"webgpu"``: the model is fitted to the target and,
+            with ``verify``, verified there.
         **changes: fields of `OptimizationOptions`, such as ``patterns="default+onnxruntime"``; and
             ``prove=True``, which proves rewrites for all sizes: see ``proofs`` of the report.
 
@@ -109,7 +109,7 @@ def optimize(
         NotVerifiedError: with ``verify``, when there is no verdict; ``model`` is the result.
         ChoiceError, ValueError: when options do not fit the model, or each other.
         ToleranceError: with ``precision``, when the result does not keep the tolerance.
-        TargetError: with ``verify``, when it differs on the target, or could not be verified there.
+        TargetError: with ``verify``, when the result is not found equal on the target.
         ProviderUnavailable, MissingLibraryError: when a provider or a library is not installed.
         LoadError, FeedError, RunError: when a model cannot be measured.
     """

@@ -9,11 +9,12 @@ from xoptim.preparation.pairing import MovedResult as MovedResult, Pair as Pair,
 
 
 def pair(encoder: Any, decoder: Any, links: Mapping[str, str] | None = None) -> tuple[Pair, Pair]:
-    """An encoder and its decoder, as they are, and with what the decoder computes from the
-    encoder's results alone moved into the encoder.
+    """Move computations of a decoder that depend on the encoder's results alone into the encoder.
 
-    Sums of products move, such as the keys and values of cross attention, and what follows them.
+    Sums of products move, such as the keys and values of cross attention, and the nodes after them.
     Nothing is verified: `Pair.joined` gives models to compare.
+
+    Returns the two models as they are, and the two models after the move.
 
     Args:
         encoder: a model as for `xoptim.optimize`.

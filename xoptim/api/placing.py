@@ -24,9 +24,10 @@ def place(
     seconds: float = PATIENCE,
     custom_op_libs: tuple[str, ...] = (),
 ) -> Placement:
-    """Ask a target which nodes of a model it takes, in how many partitions, and why not the rest.
+    """Ask a target which nodes of a model it takes, and in how many partitions.
 
-    The provider is loaded in a process of its own; the model is not run.
+    The answer gives the reasons for the other nodes, if the provider states them. The provider is
+    loaded in a process of its own; the model is not run.
 
     Args:
         model: a model as for `xoptim.optimize`, which is left unchanged.
@@ -41,7 +42,7 @@ def place(
         ModelError: the model cannot be read.
         UnknownTargetError: there is no such target.
         ProviderUnavailable: the provider is not installed, cannot be loaded, or finds no device.
-        PlacementError: it does not answer in time.
+        PlacementError: the provider does not answer in time.
     """
     source = Source(model)
     return placed(

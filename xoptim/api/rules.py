@@ -148,7 +148,7 @@ class SubgraphRewriter:
     ) -> type[TextPattern]:
         """Add a rule; arguments as for `rewrite_rule`.
 
-        It comes after all others; its phase and priority are ignored.
+        The rule comes after all other rules; its phase and priority are ignored.
 
         Raises:
             TextRuleError: when something is wrong.
@@ -194,10 +194,10 @@ def _rule(
     """A rule; a generated name differs from ``names``."""
     match, replace = _source(pattern, "pattern"), _source(replacement, "replacement")
     hooks = {key: arguments.pop(key) for key in ("filters", "value_name_pairs")}
-    wish = name or match.proto.domain
-    rule = rule_class(match, replace, wish, **hooks, settings=arguments)
+    requested_name = name or match.proto.domain
+    rule = rule_class(match, replace, requested_name, **hooks, settings=arguments)
     number, base = 1, rule.name()
-    while not wish and rule.name() in names:
+    while not requested_name and rule.name() in names:
         number += 1
         rule = rule_class(match, replace, f"{base}{number}", **hooks, settings=arguments)
     return rule

@@ -59,9 +59,9 @@ def with_properties(schema: dict[str, Any]) -> dict[str, Any]:
     """
     definitions = schema["$defs"]
     root = definitions.get(str(schema.get("$ref", "")).removeprefix(REFERENCE), {})
-    shown = {key: root[key] for key in ("type", "properties") if key in root}
-    rest = {key: value for key, value in schema.items() if key != "$defs"}
-    return {**rest, **shown, "$defs": definitions}
+    object_members = {key: root[key] for key in ("type", "properties") if key in root}
+    other_members = {key: value for key, value in schema.items() if key != "$defs"}
+    return {**other_members, **object_members, "$defs": definitions}
 
 
 def _add_definitions(value: Any, definitions: Mapping[str, Any], used: dict[str, Any]) -> None:

@@ -1,5 +1,5 @@
-"""The work on one model: its process, unless the hash of all that its result depends on is
-unchanged.
+"""The optimization of one model in its own process, which is skipped if its files, the options and
+the versions of packages are unchanged.
 """
 
 from __future__ import annotations
@@ -137,11 +137,11 @@ class JobAttempt:
     them.
     """
 
-    record: Record  # how the model ended
+    record: Record  # the outcome of the model
     folder: Path | None = None  # the folder with the files of the result
     files: tuple[str, ...] = ()  # their names, the model last
     inputs: tuple[Path, ...] = ()  # the files of the model
-    was_done: bool = False  # whether it was skipped: done by an earlier run, and unchanged
+    was_done: bool = False  # whether the model was skipped: done by an earlier run, and unchanged
 
 
 def perform(job: Job, run: Callable[..., Ended] = run_command) -> JobAttempt:

@@ -12,9 +12,10 @@ from xoptim.facts.json_results import JsonResult
 from xoptim.facts.json_values import parse_json
 
 Status = Literal["done", "not verified", "different", "failed", "crashed", "timeout"]
-"""How a model ended.
+"""The outcome of a model.
 
-The first two are written: found equal (or not compared, with ``--no-verify``), and not verified.
+Results are written for the first two: found equal (or not compared, with ``--no-verify``), and not
+verified.
 """
 STATUS: Final[Mapping[int, Status]] = {0: "done", 3: "not verified", 1: "different", 2: "failed"}
 """Status by the exit code of the command, from good to bad."""
@@ -31,12 +32,12 @@ class BatchError(XoptimError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record(JsonResult):
-    """How a model of a batch ended.
+    """The outcome of a model in a batch.
 
     Attributes:
         model: the file of the model.
         output: the file of the result, relative to the folder of the batch.
-        status: how it ended.
+        status: the outcome.
         nodes_before: number of nodes, subgraphs included; ``None`` where it is not known.
         nodes_after: number of nodes of the result; ``None`` where it is not known.
         bytes_before: size of the model and its weights; ``None`` where it is not known.
@@ -72,8 +73,8 @@ class Record(JsonResult):
 
     @property
     def is_settled(self) -> bool:
-        """Whether another run with the same key would give the same; not after a failure, whose
-        reason may be gone.
+        """Whether another run with the same key would have the same outcome; not after a failure,
+        whose reason may be gone.
         """
         return self.exit_code != 2
 
@@ -154,7 +155,7 @@ class BatchStep:
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """How the models of a batch ended."""
+    """The outcomes of the models of a batch."""
 
     records: list[Record]  # one for each model, in the order of the models
     # results (`Record.output`) of the models that were done before and are unchanged

@@ -1,4 +1,4 @@
-"""Processes that run command lines of ``xopt``."""
+"""Processes that run command lines of ``xopt``, with time and memory limits."""
 
 import json
 import os
@@ -21,7 +21,8 @@ def _request(command: Sequence[str], memory: int | None) -> bytes:
 class _Worker(Supervised):
     """A process that runs one command after the other, each in a copy of itself (Linux).
 
-    It ends with a command that crashes, that is ended from outside, or that cannot run in a copy.
+    The process ends with a command that crashes, that is ended from outside, or that cannot run in
+    a copy.
     """
 
     def __init__(self) -> None:

@@ -88,7 +88,7 @@ def _requirement(version: str) -> str:
 def _run(version: str, command: Sequence[str]) -> None:
     """Run a step of an installation; raises `InstallError` when it fails."""
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command,
             env=environment_with(PYTHONSAFEPATH="1"),
             stdin=subprocess.DEVNULL,
@@ -100,17 +100,17 @@ def _run(version: str, command: Sequence[str]) -> None:
         )
     except subprocess.TimeoutExpired:
         raise InstallError(f"installing onnxruntime {version} took too long") from None
-    if done.returncode:
+    if result.returncode:
         raise InstallError(
-            f"cannot install onnxruntime {version}: {_reason(f'{done.stdout}{done.stderr}')}"
+            f"cannot install onnxruntime {version}: {_reason(f'{result.stdout}{result.stderr}')}"
         )
 
 
 def _reason(output: str) -> str:
-    """Why an installation failed, in one line, from what the command printed."""
-    offered = _OFFERED.search(output)
-    if offered is not None:
-        versions = [text for text in offered[1].split(", ") if text not in ("", "none")]
+    """The reason why an installation failed, in one line, from the output of the command."""
+    match = _OFFERED.search(output)
+    if match is not None:
+        versions = [text for text in match[1].split(", ") if text not in ("", "none")]
         if versions:
             names = ", ".join(versions[-_MAX_OFFERED:])
             return f"there is no such version for this Python; the newest are {names}"

@@ -1,4 +1,4 @@
-"""What else a machine does while models are measured."""
+"""Other work of a machine, and its clock rate, while models are measured."""
 
 import os
 import time
@@ -12,7 +12,7 @@ _MIN_CHANGE: Final = 0.05  # of the clock rate
 
 
 class MachineWatch:
-    """Watches from now on what else the machine does."""
+    """Watches the load by other processes and the clock rate, from now on."""
 
     def __init__(self) -> None:
         self._start, self._others = time.perf_counter(), _seconds_of_others()
@@ -25,10 +25,10 @@ class MachineWatch:
             self._clocks.append(max(rates))
 
     def texts(self) -> Iterator[str]:
-        """What disturbs a measurement."""
-        others = (_seconds_of_others() - self._others) / (time.perf_counter() - self._start)
-        if others >= _MIN_OTHERS:
-            yield f"other processes keep {others:.1f} of {cores()} cores busy"
+        """The disturbances of a measurement, in words."""
+        busy_cores = (_seconds_of_others() - self._others) / (time.perf_counter() - self._start)
+        if busy_cores >= _MIN_OTHERS:
+            yield f"other processes keep {busy_cores:.1f} of {cores()} cores busy"
         low, high = min(self._clocks, default=1.0), max(self._clocks, default=1.0)
         if high >= (1 + _MIN_CHANGE) * low:
             yield f"the clock rate is between {low:.0f} and {high:.0f} MHz"

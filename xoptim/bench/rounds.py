@@ -298,7 +298,7 @@ class Latency(JsonResult):
         after: median time of a run of the result, in seconds.
         ratio: the quotient of these times.
         sizes: sizes of the symbolic dimensions.
-        at: the same for each setting, where several were measured.
+        at: the times at each setting, if several were measured.
     """
 
     __json__ = JsonForm(
@@ -336,8 +336,8 @@ class BenchReport(JsonResult):
         sizes: sizes of the symbolic dimensions; those that all settings have.
         options: the options of the benchmark.
         refused: preferred sizes, with which the first model does not run.
-        at: the same for each setting, where several were measured.
-        machine: what else the machine did meanwhile.
+        at: the report of each setting, if several were measured.
+        machine: other work of the machine during the measurement, in words.
     """
 
     __json__ = JsonForm(
@@ -394,16 +394,16 @@ class BenchReport(JsonResult):
 
     @property
     def disturbances(self) -> list[str]:
-        """What disturbed the measurement, and last what would make it precise."""
+        """The disturbances of the measurement, and last a way to a precise measurement."""
         figures = (model for setting in self.at or (self,) for model in setting.models)
         spread = max(model.spread / model.median for model in figures)
-        wide = [f"times spread by {spread:.0%} of the median"] if spread >= _MIN_SPREAD else []
-        causes = [*self.machine, *wide]
+        spreads = [f"times spread by {spread:.0%} of the median"] if spread >= _MIN_SPREAD else []
+        causes = [*self.machine, *spreads]
         return [*causes, _need(self)] if causes else []
 
 
 def _need(report: BenchReport) -> str:
-    """What would make the ratios precise: an interval narrows with the root of the time."""
+    """A way to more precise ratios, in words: an interval narrows with the root of the time."""
     ratios = (model.ratio for model in report.models if model.ratio is not None)
     halves = [(ratio.interval.high - ratio.interval.low) / 2 / ratio.value for ratio in ratios]
     if not halves:
@@ -479,7 +479,9 @@ def circumstances(report: BenchReport) -> str:
 def chosen_sizes(
     sizes: Mapping[str, int], refused: Mapping[str, int], options: BenchOptions
 ) -> str:
-    """The sizes of dynamic dimensions; if they were not given, also why these, and the option that
+    """The sizes of dynamic dimensions, in words.
+
+    If the caller did not give them, the text also has the reason for the sizes, and the option that
     changes them.
     """
     is_guess = (

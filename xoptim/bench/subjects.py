@@ -70,7 +70,9 @@ def measure_loading(model: Path, settings: SessionSettings, feeds: Mapping[str, 
 
 
 def main() -> None:
-    """Measure what standard input describes; write the figures to standard output."""
+    """Measure the loading of the model that standard input describes; write the figures to standard
+    output.
+    """
     questions, answers = questions_and_answers()
     reader, model, settings, feeds = pickle.load(questions)
     set_reader(reader)
@@ -158,8 +160,8 @@ def values_for(subject: Subject, options: BenchOptions) -> ReferenceRun:
 def opened(subject: Subject, settings: SessionSettings, feeds: Mapping[str, Value]) -> Session:
     """A session of a model that has run on the values of the first one.
 
-    Raises `FeedError` when it has inputs that the first one lacks, and `LoadError` or `RunError`
-    when it does not run.
+    Raises `FeedError` when the model has inputs that the first one lacks, and `LoadError` or
+    `RunError` when it does not run.
     """
     with _label_in_errors(subject):
         session = Session(subject.path, settings.without(subject.fatal))

@@ -190,7 +190,7 @@ class _VersionBench:
             return dict(zip(_labels(processes), times, strict=True))
 
     def _task(self, feeds: Mapping[str, Value]) -> dict[str, Any]:
-        """What a process loads and runs; the values are in a file."""
+        """The task of a process: the model to load and run, and a file with the values."""
         settings = self._options.settings.without(self._subject.fatal)
         level = "DISABLE_ALL" if settings.level == "off" else f"ENABLE_{settings.level.upper()}"
         names = {f"v{number}": name for number, name in enumerate(feeds)}

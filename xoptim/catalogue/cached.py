@@ -1,5 +1,5 @@
-"""Facts about the patterns of the built-in catalogue, cached, so that only those that are tried at
-a node of a model are imported.
+"""Facts about the patterns of the built-in catalogue, cached, so that only the patterns that are
+tried at a node of a model are imported.
 
 The file is in a folder of the user's own next to Python's bytecode of the catalogue. It is used
 only if it is undamaged, and no source file has changed since it was written; without it, all
@@ -55,9 +55,9 @@ def cached_patterns(pack: Path, sources: list[Any]) -> list[type[Rewrite] | Defe
         passes = [_class(module, name) for module, name in contents["passes"]]
         return [*passes, *(DeferredPattern(_summary(row), _load) for row in contents["patterns"])]
     except (OSError, ValueError, TypeError, LookupError, AttributeError, ImportError):
-        return None  # it was damaged, or never written
+        return None  # the file is damaged, or was never written
     except RecursionError:
-        return None  # it is nested too deeply
+        return None  # the file is nested too deeply
 
 
 def _digest(text: bytes) -> bytes:
@@ -65,8 +65,8 @@ def _digest(text: bytes) -> bytes:
 
 
 def _is_complete(pack: Path, contents: Mapping[str, Any]) -> bool:
-    """Whether each module of a pack whose name does not begin with ``_`` has a rewrite: there is no
-    other in the catalogue.
+    """Whether each module of a pack has a rewrite, as all modules of the catalogue have whose names
+    do not begin with ``_``.
     """
     rewrites = (*contents["passes"], *(row[2:4] for row in contents["patterns"]))
     modules = {module.partition(_PACKAGE)[2] for module, _ in rewrites}
@@ -109,7 +109,7 @@ def _place(pack: Path) -> Path | None:
 
 
 def sources_of(pack: Path) -> list[Any]:
-    """What determines the facts: versions, and the time and size of the source files."""
+    """The values that determine the facts: versions, and the time and size of the source files."""
     versions = [_FORMAT, package_version("xoptim"), sys.implementation.cache_tag, onnx.__version__]
     engine = (*facts.__path__, *match.__path__, *operators.__path__)
     folders = (str(pack), *engine)

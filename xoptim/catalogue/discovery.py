@@ -89,7 +89,7 @@ def use_pack(pack: str) -> None:
     """Use the custom operators that an installed pack describes, until the process ends.
 
     Raises `UnknownPatternError` when no pack of this name describes operators, and `PatternError`
-    when what it describes cannot be used.
+    when its operators cannot be used.
     """
     installed_packs = operator_packs()
     if pack not in installed_packs:

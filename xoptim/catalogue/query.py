@@ -40,9 +40,9 @@ class Query:
     every selection to one. Immutable: the methods return new queries.
 
     Attributes:
-        include: a pattern has at least one of these words, or results from the steps,
-        require: has all of these,
-        exclude: and none of these.
+        include: words of which a pattern must have at least one, unless the steps select it.
+        require: words that a pattern must all have.
+        exclude: words of which a pattern must have none.
         subquery: for some groups, by name, the query that applies to them instead of this one.
         steps: words, queries, classes and instances to add (``+``), to require (``&``) and to
             remove (``-``), from left to right, before the words.
@@ -113,7 +113,9 @@ class Query:
 
     @property
     def is_of_words(self) -> bool:
-        """Whether it consists of words only: nothing but the registry changes its answer."""
+        """Whether the query consists of words only, so that its answer depends on the registry
+        alone.
+        """
         return not self.subquery and all(isinstance(item, (str, Name)) for _, item in self.steps)
 
     def holds(self, words: Container[Any]) -> bool:

@@ -253,10 +253,10 @@ _PRINCIPAL: list[tuple[Mapping[str, InstalledPattern], Registry]] = []
 def registry() -> Registry:
     """The registry of all installed rewrites, with a group for the patterns of each phase.
 
-    It is made on first use, and again after `xoptim.catalogue.discovery.refresh`.
+    The registry is made on first use, and again after `xoptim.catalogue.discovery.refresh`.
     """
     patterns = installed()
-    # Compared by identity: it is another dictionary after `refresh`.
+    # Compared by identity: after `refresh`, `installed` returns another dictionary.
     if not _PRINCIPAL or _PRINCIPAL[0][0] is not patterns:
         _PRINCIPAL[:] = [(patterns, _registered(patterns))]
     return _PRINCIPAL[0][1]
@@ -265,8 +265,8 @@ def registry() -> Registry:
 def _registered(patterns: Mapping[str, InstalledPattern]) -> Registry:
     """A registry with these patterns.
 
-    Those of a pack are in no preset but ``all``; the name of the pack selects them, unless it has a
-    meaning of its own.
+    Patterns of a pack are in no preset but ``all``. The name of the pack selects them, unless that
+    word has a meaning of its own.
     """
     result = Registry(POSITIONS)
     for name, (item, pack) in patterns.items():
@@ -288,7 +288,7 @@ def use_operators(*packs: str) -> None:
     Call it before the models are loaded. An operator with a definition has two patterns, in no
     preset but ``all``: ``LowerAcmeGlu`` writes the definition of ``acme::Glu``, and ``FuseAcmeGlu``
     recognizes it. Raises `UnknownPatternError` when no pack of a name describes operators, and
-    `PatternError` when what it describes cannot be used.
+    `PatternError` when its operators cannot be used.
     """
     for pack in packs:
         use_pack(pack)

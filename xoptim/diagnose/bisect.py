@@ -104,9 +104,9 @@ def _minimized(nodes: Sequence[Node], fails: Callable[[Sequence[Node]], bool]) -
     while len(subset) >= 2:
         size = -(-len(subset) // pieces)
         for chunk in [subset[start : start + size] for start in range(0, len(subset), size)]:
-            rest = [node for node in subset if node not in chunk]
-            if fails(rest):
-                subset, pieces = rest, max(pieces - 1, 2)
+            remainder = [node for node in subset if node not in chunk]
+            if fails(remainder):
+                subset, pieces = remainder, max(pieces - 1, 2)
                 break
         else:
             if size == 1:
@@ -265,19 +265,23 @@ class Bisection:
             reports[count] = self._verdict(self._optimized(max_rewrites=count))
             return reports[count].status == "different"
 
-        bad = bisect_left(range(len(applications)), True, lo=1, key=differs)
-        report = reports.get(bad) or self._verdict(self._optimized(max_rewrites=bad))
-        rewrite = applications[bad - 1]
+        first_wrong = bisect_left(range(len(applications)), True, lo=1, key=differs)
+        report = reports.get(first_wrong) or self._verdict(
+            self._optimized(max_rewrites=first_wrong)
+        )
+        rewrite = applications[first_wrong - 1]
         results = tuple(
             name for node in (*rewrite.matched, *rewrite.given) for name in node.output if name
         )
         node = rewrite.anchor.name or rewrite.anchor.output[0]
         name = rewrite.pattern.name()
-        applies_elsewhere = sum(other.pattern.name() == name for other in applications) > 1
+        applies_elsewhere = (
+            sum(application.pattern.name() == name for application in applications) > 1
+        )
         return Culprit(
             "pattern",
             name,
-            bad,
+            first_wrong,
             node,
             report.reason,
             results,

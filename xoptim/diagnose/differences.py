@@ -30,7 +30,7 @@ class Difference(JsonResult):
         kind: the kind of the difference.
         part: ``node``, ``initializer``, ``input``, ``output``, ``function`` or ``operator set``.
         name: name of the part; the first result of a node without a name.
-        detail: its operator, or what changed.
+        detail: operator of a node, or description of the change.
     """
 
     kind: Kind

@@ -47,11 +47,12 @@ class Diagnosis(JsonResult):
 
     Attributes:
         versions: versions of Python, the system and packages; empty for a missing optional one.
-        providers: by execution provider, why it does not run a model; empty when it does.
+        providers: by execution provider, the reason why it does not run a model; empty when it
+            does.
         kernels: by execution provider, number of operators with a kernel; 0 when not known.
         targets: the state of each target.
         packs: by entry point, number of patterns; -1 when it cannot be loaded.
-        skipped: by pattern, why it is not run for the execution provider.
+        skipped: by pattern, the reason why it is not run for the execution provider.
         memory: free memory in bytes; ``None`` when not known.
         integers: instructions of the processor for 8-bit integers; ``None`` when not known.
         int8_share: time of an int8 MatMul on this machine, divided by that of float32.
@@ -73,14 +74,13 @@ class Diagnosis(JsonResult):
 
     @property
     def faults(self) -> list[str]:
-        """What does not work.
-
-        Of the providers, only that of the CPU counts.
+        """A line for each fault: the CPU's execution provider does not run a model, or the patterns
+        of a pack cannot be loaded.
         """
         faults = [
-            f"{name} does not run a model: {why}"
-            for name, why in self.providers.items()
-            if why and name.startswith("CPU")
+            f"{name} does not run a model: {reason}"
+            for name, reason in self.providers.items()
+            if reason and name.startswith("CPU")
         ]
         return faults + [
             f"the patterns of {name} cannot be loaded"

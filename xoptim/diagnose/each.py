@@ -61,10 +61,10 @@ class Disagreement(JsonResult):
         pattern: name of the pattern.
         node: name of the node at which it matched, or of its first result.
         result: the first result of this node.
-        report: how the results differ.
+        report: the comparison of the results.
         before: the matched nodes, as a model.
-        after: their replacement.
-        feeds: inputs on which they differ.
+        after: the replacement of these nodes, as a model.
+        feeds: values of the inputs on which the results differ.
     """
 
     __json__ = JsonForm("number pattern node verification=report")
@@ -100,10 +100,11 @@ class Unchecked(NamedTuple):
 class EachCheck(JsonResult):
     """The checks of single rewrites.
 
-    It listens to the rewrites of an optimization (`OptimizationOptions.on_application`). The
-    operands of matched nodes are recorded in a run of the original model on the feeds of a
-    verification. An unknown one (within a subgraph, or when the original does not run) is drawn at
-    random; a rewrite that differs then counts as unchecked.
+    An object is called for each rewrite of an optimization
+    (`OptimizationOptions.on_application`). The operands of matched nodes are recorded in a run of
+    the original model on the feeds of a verification. An operand without a recorded value (within
+    a subgraph, or when the original does not run) gets random values. A rewrite that differs on
+    random values counts as unchecked.
 
     Attributes:
         original: the model before the optimization.
@@ -373,7 +374,7 @@ class Replayed(JsonResult):
         name: name of the dump.
         pattern: name of the pattern.
         report: the comparison; ``None`` when the dump cannot be read.
-        damage: why the models cannot be read.
+        damage: the reason why the models cannot be read; empty when they can.
         proof: the proof of the rewrite, if it was asked for.
     """
 
@@ -393,7 +394,7 @@ class Replayed(JsonResult):
 
     @property
     def reason(self) -> str:
-        """Why the models are not known to be equal; empty when they are."""
+        """The reason why the models are not known to be equal; empty when they are equal."""
         return self.damage if self.report is None else self.report.reason
 
     @property

@@ -1,5 +1,5 @@
-"""Why a pattern does not match: every anchor candidate, the first condition that failed there, and
-advice about it.
+"""Explains why a pattern does not match: at every node that can be its anchor, the first condition
+that failed, and advice about it.
 """
 
 import math
@@ -313,7 +313,7 @@ def explain_model(
 
 
 def _limited(explanations: Sequence[Explanation], count: int | None) -> list[Explanation]:
-    """Explanations, refusals first, without all but ``count`` of the refusals."""
+    """Explanations, which begin with the refusals, with at most ``count`` of the refusals."""
     refusals = [e for e in explanations if not e.matches]
     return [*refusals[:count], *explanations[len(refusals) :]]
 
@@ -328,17 +328,20 @@ def _findings(model: Model, pattern: Item) -> list[Explanation] | None:
         findings = rewrite.findings(model) if isinstance(rewrite, ModelPass) else None
         if findings is None:
             return None
-        for hit in findings:
-            nodes, status = tuple(map(places.of, hit.nodes)), _REFUSED if hit.reason else _MATCHES
+        for finding in findings:
+            nodes, status = (
+                tuple(map(places.of, finding.nodes)),
+                _REFUSED if finding.reason else _MATCHES,
+            )
             explanations.append(
                 Explanation(
                     rewrite.name(),
                     status,
                     nodes[0],
-                    hit.reason,
+                    finding.reason,
                     matched=nodes,
                     total=len(nodes),
-                    gain=hit.gain,
+                    gain=finding.gain,
                 )
             )
     return sorted(explanations, key=lambda e: (1, 0) if e.matches else (0, -e.total))

@@ -48,7 +48,7 @@ class Place(JsonResult):
     """A node of a model.
 
     Attributes:
-        position: its number: main graph first, then subgraphs, then local functions.
+        position: number of the node: main graph first, then subgraphs, then local functions.
         op_type: operator, with its domain outside the standard one.
         name: name of the node; may be empty.
         outputs: names of its results.
@@ -94,7 +94,7 @@ class ValueFacts(JsonResult):
         name: name of the result.
         dtype: element type as in ONNX text; ``undefined`` when unknown.
         shape: a number or a text for each axis; ``None`` when the rank is unknown.
-        is_constant: whether it is the same in every run.
+        is_constant: whether the result is the same in every run.
         value: number, text or nested list of a small constant; ``None`` for all others.
     """
 

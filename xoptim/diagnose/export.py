@@ -21,7 +21,7 @@ class ExportDiagnosis(JsonResult):
     Attributes:
         frozen: a warning for each node whose constant sizes should depend on the data.
         trials: the sizes with which the model was run.
-        error: why the model does not run at all; empty where it does.
+        error: the reason why the model does not run at all; empty when it does.
     """
 
     __json__ = JsonForm("frozen dimensions=trials error")

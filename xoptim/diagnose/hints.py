@@ -69,23 +69,21 @@ def needed(texts: Sequence[str], is_enough: Callable[[Sequence[str]], bool]) -> 
     """The assumptions without those that are not needed; all of them when there are many."""
     kept = list(texts)
     for text in texts if len(texts) <= _MAX_TRIED else ():
-        rest = [item for item in kept if item != text]
-        if is_enough(rest):
-            kept = rest
+        remainder = [item for item in kept if item != text]
+        if is_enough(remainder):
+            kept = remainder
     return kept
 
 
 def with_assumptions(
-    model: Model, pattern: Item, found: Sequence[Explanation], provider: str = "cpu"
+    model: Model, pattern: Item, explanations: Sequence[Explanation], provider: str = "cpu"
 ) -> list[Explanation]:
-    """The explanations; the advice of the nearest misses names the assumptions under which the
-    match gets further.
-    """
-    misses = [miss for miss in found if miss.status == "refused"][:_MAX_REFUSALS]
+    """The explanations with more advice: assumptions under which the nearest misses get further."""
+    misses = [miss for miss in explanations if miss.status == "refused"][:_MAX_REFUSALS]
     proto = export_model(model) if misses else onnx.ModelProto()
     texts = candidates(proto, model.assumptions)
     if not texts:
-        return list(found)
+        return list(explanations)
 
     def explainer(subset: Sequence[str]) -> tuple[Model, Explainer]:
         assumptions = Assumptions.of((*model.assumptions.texts, *subset))
@@ -102,7 +100,7 @@ def with_assumptions(
             option = Advice("assume", premises, "allows it")
             advice = "; ".join(filter(None, (miss.advice, str(option))))
             advised[id(miss)] = replace(miss, advice=advice)
-    return [advised.get(id(explanation), explanation) for explanation in found]
+    return [advised.get(id(explanation), explanation) for explanation in explanations]
 
 
 def _goes_on(miss: Explanation, model: Model, explainer: Explainer) -> bool:
@@ -121,8 +119,8 @@ class OpsetHint(JsonResult):
 
     Attributes:
         present: operator set of the model.
-        nodes: number of nodes that it saves.
-        opset: the oldest operator set in which they apply.
+        nodes: number of nodes that the newer operator set saves.
+        opset: the oldest operator set in which the patterns apply.
         patterns: number of applications by name.
         is_exact: whether the complete selection was applied.
     """
@@ -287,8 +285,8 @@ class OptionHint(JsonResult):
     Attributes:
         advice: the option.
         patterns: number of applications by name.
-        nodes: number of nodes that it saves.
-        price: what the option costs, in a few words.
+        nodes: number of nodes that the option saves.
+        price: the drawback of the option, in a few words.
     """
 
     __json__ = JsonForm("option patterns nodes price")

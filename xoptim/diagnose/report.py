@@ -59,29 +59,31 @@ class Culprit(JsonResult):
         return f"{subject}{place}: {self.evidence}"
 
     @classmethod
-    def of(cls, found: Disagreement) -> Culprit:
+    def of(cls, disagreement: Disagreement) -> Culprit:
         """The culprit of a disagreement that the check of each rewrite found."""
-        around = tuple(name for node in found.before.graph.node for name in node.output if name)
+        around = tuple(
+            name for node in disagreement.before.graph.node for name in node.output if name
+        )
         return cls(
             "pattern",
-            found.pattern,
-            found.number,
-            found.node,
-            found.report.reason,
+            disagreement.pattern,
+            disagreement.number,
+            disagreement.node,
+            disagreement.report.reason,
             around,
-            found.feeds,
-            result=found.result,
+            disagreement.feeds,
+            result=disagreement.result,
         )
 
     def avoided_by(self, options: OptimizationOptions) -> OptimizationOptions:
-        """The options that switch it off: at its node only if `is_local`, else everywhere."""
+        """The options that switch the culprit off, at its node only if `is_local`."""
         if not self.is_local(options):
             return replace(options, drop=(*options.drop, self.name))
         return replace(options, skip_at={**options.skip_at, self.name: (self.result,)})
 
     def is_local(self, options: OptimizationOptions) -> bool:
-        """Whether it is switched off at its node only: it has a ``result``, and the options do not
-        switch it off at a node already.
+        """Whether the culprit is switched off at its node only: it has a ``result``, and the
+        options do not switch it off at a node already.
         """
         return bool(self.result) and self.name not in options.skip_at
 
@@ -96,9 +98,9 @@ class OptimizationReport:
         nodes_before: number of nodes, subgraphs included.
         nodes_after: number of nodes of the optimized model.
         exactness: the weakest guarantee of the patterns applied, and of folding (``rounding`` when
-            it stored matrices). It is at best ``rounding`` when an operand of a MatMul became a
-            constant, or ceased to be one, because runtimes then choose other kernels; and for a
-            model that computes in 16 bits, where the runtime decides which results are rounded.
+            it stored matrices). It is at best ``rounding`` in two cases. An operand of a MatMul
+            became a constant, or ceased to be one: runtimes then choose other kernels. Or the model
+            computes in float16 or bfloat16: the runtime then decides which results are rounded.
         verification: comparisons of the result with the original, one for each provider; empty when
             they were not compared.
         dropped: rewrites and steps that changed results and were dropped.

@@ -22,7 +22,7 @@ class UnfitPattern(JsonResult):
     Attributes:
         pattern: name of the pattern.
         count: number of its applications.
-        reason: why it is not used there.
+        reason: the reason why the pattern is not used for the target.
     """
 
     pattern: str

@@ -115,10 +115,11 @@ def local_rewriter(
 ) -> Callable[[Callable[..., Rewritten]], type[LocalRewriter]]:
     """Turn a function into a pattern that is tried at the nodes of some operators.
 
-    The function is called as ``f(g, node)``, where ``g`` is a `LocalView`. It returns ``False`` or
-    ``None`` to refuse (``return g.refuse("why", node)`` gives a reason), else the results that
-    replace the node's: their names (or one name), existing ones or those that ``g.op.Mul(x, y)``
-    returns, ``None`` for an unread result.
+    The function is called as ``f(g, node)``, where ``g`` is a `LocalView`. To refuse, the function
+    returns ``False`` or ``None``; ``return g.refuse("why", node)`` gives a reason. To rewrite, it
+    returns the names of the results that replace those of the node, or the only name. They are
+    names of existing results or those that ``g.op.Mul(x, y)`` returns; ``None`` stands for a
+    result that nothing reads.
 
     Args:
         operators: one or several, as ``"Div"`` or ``"acme::Foo"``.

@@ -132,7 +132,8 @@ def OpSub(  # noqa: N802 - returns a class
     """The pattern that replaces every ``op1`` by ``op2`` with the same operands, attributes and
     number of results.
 
-    It refuses where the operator set does not define ``op2`` with these.
+    The pattern refuses nodes whose operands, attributes or number of results ``op2`` does not have
+    in the operator set of the model.
 
     Args:
         op1: operator, ``"Add"`` or ``"acme::Add"``.
@@ -158,8 +159,8 @@ def OpRemove(  # noqa: N802 - returns a class
     """The pattern that removes every ``op``: its first operand replaces its first result, and so
     on.
 
-    It refuses where the numbers of results and operands differ, or a result is known to have
-    another type or shape.
+    The pattern refuses a node if the numbers of its results and operands differ, or if a result is
+    known to have another type or shape than its operand.
 
     Args:
         op: operator, ``"Identity"`` or ``"acme::Identity"``.

@@ -330,7 +330,7 @@ def _operators(side: Side) -> str:
 
 
 def _check_signatures(match: Side, replace: Side) -> None:
-    """Operands and results correspond by position, attributes by name."""
+    """Check that operands and results correspond by position, and attributes by name."""
     for kind, left, right in (
         ("inputs", match.inputs, replace.inputs),
         ("outputs", match.outputs, replace.outputs),

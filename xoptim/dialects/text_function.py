@@ -404,11 +404,11 @@ def _check_operator(call: RuleCall, role: Role) -> None:
 
 
 def as_attributes(side: Side, call: RuleCall) -> tuple[list[str], dict[str, Any], bool]:
-    """Write constant operands as the attributes of earlier operator sets, a form that fits all
-    operator sets.
+    """Write constant operands as the attributes that earlier operator sets have in their place.
 
-    Returns the remaining operands, the attributes, and whether one of these is a number with the
-    type of another operand: where the model has it as an operand, it is compared as one.
+    A rule in this form fits models of all operator sets. Returns the remaining operands, the
+    attributes, and whether an attribute is a number that has the type of another operand: if the
+    model has this number as an operand, operands are compared.
     """
     operands, attributes, has_number = list(call.inputs), dict(call.attributes), False
     moved = {

@@ -257,7 +257,7 @@ def match_patterns(
     Args:
         model: the model, subgraphs and local functions included, or one graph.
         patterns: the patterns to find; patterns of all phases are matched at once.
-        strategy: which of several overlapping matches is kept, a name in
+        strategy: the rule that keeps one of several overlapping matches, a name in
             `xoptim.match.pattern.STRATEGIES`. Ties go to the earlier pattern (phase, priority,
             ``before``, name), then to the earlier anchor.
         provider: execution provider of the patterns, empty for any.

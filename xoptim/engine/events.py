@@ -191,7 +191,7 @@ GROWTH = 10
 ROUNDS_PER_NODE = 40
 """Maximal number of rounds of a graph per (initial nodes + 100): ends all other loops."""
 _ACTORS: dict[EventKind, str] = {"applied": "pattern {}", "round": "cleaning", "timed": "step {}"}
-"""The actor that changed the model before an event, by kind of event."""
+"""The words for the cause of a change, by the kind of event that follows the change."""
 _EMPTY_COLUMNS = {
     "instances": 0,
     "match_index": 0,

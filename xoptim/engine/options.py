@@ -164,7 +164,7 @@ class OptimizationOptions:
         return self.target if self.target in rewrite.providers else self.provider
 
     def unfit_there(self, rewrite: Rewrite | type[Rewrite]) -> str:
-        """Why a rewrite is dropped for the target, empty when it is used there."""
+        """The reason why a rewrite is dropped for the target, empty when it is used there."""
         measured = rewrite.providers
         if self.target in ("", "cpu", *measured) or "cpu" not in measured:
             return ""  # `Rewrite.unfit_for` decides about rewrites that are not for the CPU

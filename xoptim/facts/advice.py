@@ -1,4 +1,4 @@
-"""Advice: an option that helps, which the command, Python and agents name in their own words.
+"""Advice: an option that helps, named as the reader of the message would write it.
 
 `Advice` names an option by its name on the command line. A `Reader` knows what it is called where
 the message is read: ``--fix batch=1`` for the command, ``prepare(model, fix={"batch": 1})`` in
@@ -17,7 +17,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 Form: TypeAlias = Literal[
     "text", "number", "flag", "off", "list", "tuple", "sizes", "pairs", "path", "arrays", "added"
 ]
-"""How the value of an argument is written.
+"""The form in which the value of an argument is written.
 
 ``off`` is the negation of a flag, ``sizes`` are integers and ``pairs`` texts by name, ``path`` is a
 path, ``arrays`` a file of numpy, and ``added`` a selection of patterns in addition to the default.
@@ -31,12 +31,12 @@ class Advice:
     ``str`` gives it in the words of the reader of this process.
 
     Attributes:
-        option: its name on the command line without dashes, such as ``fix``; ``samples`` is
-            ``--feeds`` where files of samples are meant, and ``pack`` is ``--include`` where a pack
-            with operators is meant.
-        argument: its value, a placeholder such as ``NAME=SIZE``, or the values of an option that
-            may be given several times; empty where only the option is named.
-        reason: what it does, as the end of a sentence that begins with the option.
+        option: name of the option on the command line without dashes, such as ``fix``. ``samples``
+            is ``--feeds`` where files of samples are meant, and ``pack`` is ``--include`` where a
+            pack with operators is meant.
+        argument: value of the option, a placeholder such as ``NAME=SIZE``, or the values of an
+            option that may be given several times; empty where only the option is named.
+        reason: effect of the option, as the end of a sentence that begins with the option.
     """
 
     option: str
@@ -80,9 +80,9 @@ class Argument:
     """The argument of a function that an option of the command stands for.
 
     Attributes:
-        name: its name; empty for an argument without one.
-        form: how its value is written.
-        owner: the function or class that has it; empty for the one that gives the message.
+        name: name of the argument; empty for an argument without a name.
+        form: form in which the value is written.
+        owner: the function or class that has the argument; empty for the giver of the message.
     """
 
     name: str
@@ -106,7 +106,7 @@ class Python:
 
 
 _FIRST: Final = {"pair": "encoder, decoder, ", "prepare": "model, "}
-"""The arguments that come first, by the function."""
+"""The first arguments of a function, which its advice includes."""
 
 
 _ARGUMENTS: Final[Mapping[str, Argument]] = {
@@ -138,7 +138,9 @@ _ARGUMENTS: Final[Mapping[str, Argument]] = {
     "test-data": Argument("test_data", "path"),
     "verify-budget": Argument("budget", "number", "VerificationOptions"),
 }
-"""The arguments that options stand for, unless these have the same name and take a text."""
+"""The argument for each option. An option that is not listed has an argument of its own name, whose
+value is a text.
+"""
 
 
 def python_value(form: Form, argument: str | tuple[str, ...]) -> str:
@@ -184,13 +186,13 @@ def current_reader() -> Reader:
 
 
 def set_reader(reader: Reader) -> None:
-    """Give advice in the words of a reader from now on: in a child of the process that asks."""
+    """Give advice in the words of a reader from now on, as in a child process."""
     _readers.append(reader)
 
 
 @contextmanager
 def advising(reader: Reader) -> Iterator[None]:
-    """Give advice in the words of a reader meanwhile."""
+    """Give advice in the words of a reader while the block runs."""
     set_reader(reader)
     try:
         yield
@@ -200,6 +202,8 @@ def advising(reader: Reader) -> Iterator[None]:
 
 @contextmanager
 def on_command_line() -> Iterator[None]:
-    """Give advice in the words of the command meanwhile, unless it is an agent who reads it."""
+    """Give advice in the words of the command while the block runs, unless another reader was set,
+    such as that of an agent.
+    """
     with advising(COMMAND if _readers[-1] is PYTHON else _readers[-1]):
         yield

@@ -53,7 +53,7 @@ _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
 _MAX_DIVISOR: Final = 1 << 20
 """Maximal divisor of a size, and maximal least common multiple of its divisors."""
 _MAX_LENGTH: Final = 400
-"""The time of a regular expression may grow with the square of the length of a text."""
+"""Maximal length of an assumption: the time of a regular expression may grow with its square."""
 _MAX_ASSUMPTIONS: Final = 1000
 
 
@@ -75,7 +75,10 @@ class SizeFact:
         )
 
     def allowed_size(self, size: int) -> int:
-        """``size`` or an allowed size; ``least`` is added to smaller ones, to keep them apart."""
+        """``size`` if it is allowed, else an allowed size that is close to it.
+
+        ``least`` is added to sizes below it, so that different sizes stay different.
+        """
         size = size if size >= self.least else size + self.least
         size += (self.rest - size) % self.divisor
         return (
@@ -125,7 +128,7 @@ class Assumptions:
 
     Attributes:
         defaults: the words of the default set that are assumed.
-        sizes: what is assumed of a size, by name.
+        sizes: the range and the remainder of a size, by name.
         equal: a formula of other sizes, by the name of the size that is equal to it.
         either: alternatives, at least one of which holds, as ranges of sizes by name.
         values: a property, and the name of the input that has it, empty for all tensors.

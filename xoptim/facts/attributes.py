@@ -77,7 +77,7 @@ MOVED_DEFAULTS: Final[dict[tuple[str, str], float]] = {
     ("Pad", "value"): 0.0,
     ("Dropout", "ratio"): 0.5,
 }
-"""Values of omitted operands; no number expresses the other defaults."""
+"""Default values of operands, where one number expresses the default."""
 
 
 @cache

@@ -32,6 +32,6 @@ def constant_array(attributes: Mapping[str, Any]) -> np.ndarray | None:
 
 
 def write_defaults(node: NodeProto, defaults: Iterable[AttributeProto]) -> None:
-    """Write the attributes that a call leaves to the function: inliners drop their defaults."""
+    """Write the defaults of attributes that a call omits, because inliners drop these defaults."""
     written = {attribute.name for attribute in node.attribute}
     node.attribute.extend(default for default in defaults if default.name not in written)

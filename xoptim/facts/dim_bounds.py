@@ -1,4 +1,4 @@
-"""Bounds of symbolic dimensions: interval arithmetic, and replacing operations by operands."""
+"""Bounds of symbolic dimensions: interval arithmetic, and operations replaced by their operands."""
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
@@ -144,9 +144,10 @@ def deduced_low(terms: Terms, constant: int) -> int | None:
     """A number that the polynomial ``terms + constant`` is never below, ``None`` when no such
     number is found.
 
-    Interval arithmetic first; then operations that occur linearly are opened one by one: replaced
-    by their operands, whose terms may cancel terms of the rest: ``n - min(n, 5)`` is at least both
-    ``n - n`` and ``n - 5``. After `DEDUCTION_STEPS` polynomials the best bound is returned.
+    Interval arithmetic gives a first bound. Then operations that occur linearly are opened one by
+    one, which means replaced by an operand. The terms of the operand may cancel other terms:
+    ``n - min(n, 5)`` is at least ``n - n`` and at least ``n - 5``. After `DEDUCTION_STEPS`
+    polynomials, the best bound is returned.
     """
     return _Deduction().low(terms, constant, (), _MAX_DEPTH)
 

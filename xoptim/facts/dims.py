@@ -112,13 +112,13 @@ def _divide_by_number(a: SymbolicDim, b: int) -> Dim:
     # keeps its bounds tight.
     multiples = tuple((m, q) for m, c in a.terms if (q := abs(c) // b if c > 0 else -(abs(c) // b)))
     quotient = make(multiples, a.constant // b)
-    rest = make(add_terms(a.terms, multiples, -b), a.constant % b)
-    if type(rest) is not SymbolicDim:
+    remainder = make(add_terms(a.terms, multiples, -b), a.constant % b)
+    if type(remainder) is not SymbolicDim:
         return quotient
-    low, high = bounds(rest)
+    low, high = bounds(remainder)
     if low is not None and high is not None and low // b == high // b:
         return quotient + low // b
-    inner = single_atom(rest - rest.constant)
+    inner = single_atom(remainder - remainder.constant)
     if (
         inner is not None
         and inner.kind == "//"
@@ -126,8 +126,8 @@ def _divide_by_number(a: SymbolicDim, b: int) -> Dim:
         and inner.args[1] > 0
     ):
         dividend, divisor = inner.args
-        return quotient + floor_div(dividend + rest.constant * divisor, divisor * b)
-    return quotient + compound("//", (rest, b))
+        return quotient + floor_div(dividend + remainder.constant * divisor, divisor * b)
+    return quotient + compound("//", (remainder, b))
 
 
 def floor_div(a: Dim, b: Dim) -> Dim:
@@ -171,21 +171,23 @@ def mod(a: Dim, b: Dim) -> Dim:
 
 
 def _reduce_by_number(a: SymbolicDim, b: int) -> Dim:
-    rest = make(tuple((m, r) for m, c in a.terms if (r := c % b)), a.constant % b)
-    if type(rest) is not SymbolicDim:
-        return rest
+    remainder = make(tuple((m, r) for m, c in a.terms if (r := c % b)), a.constant % b)
+    if type(remainder) is not SymbolicDim:
+        return remainder
     low, high = bounds(a)
     if low is not None and high is not None and low >= 0 and high < b:
         return a
-    replacement = _without_inner_modulo(rest, b)
-    if replacement is not rest:
+    replacement = _without_inner_modulo(remainder, b)
+    if replacement is not remainder:
         return mod(replacement, b)
-    common = content(rest, b)
+    common = content(remainder, b)
     if common > 1:
         # (g*x + c) mod (g*k) = g * ((x + floor(c/g)) mod k) + c mod g
-        inner = make(tuple((m, c // common) for m, c in rest.terms), rest.constant // common)
-        return mod(inner, b // common) * common + rest.constant % common
-    return compound("%", (rest, b))
+        inner = make(
+            tuple((m, c // common) for m, c in remainder.terms), remainder.constant // common
+        )
+        return mod(inner, b // common) * common + remainder.constant % common
+    return compound("%", (remainder, b))
 
 
 def _without_inner_modulo(a: SymbolicDim, b: int) -> Dim:
@@ -193,8 +195,10 @@ def _without_inner_modulo(a: SymbolicDim, b: int) -> Dim:
     for monomial, coefficient in a.terms:
         for atom, _ in monomial:
             if atom.kind == "%" and type(atom.args[1]) is int and not atom.args[1] % b:
-                rest = exact_quotient(make(((monomial, coefficient),), 0), of_atom(atom))
-                replacement = a if rest is None else a + rest * (atom.args[0] - of_atom(atom))
+                cofactor = exact_quotient(make(((monomial, coefficient),), 0), of_atom(atom))
+                replacement = (
+                    a if cofactor is None else a + cofactor * (atom.args[0] - of_atom(atom))
+                )
                 # If the product is too large to expand, it is a symbol, and the factor remains.
                 is_gone = type(replacement) is not SymbolicDim or monomial not in dict(
                     replacement.terms
@@ -222,15 +226,15 @@ def exact_quotient(a: Dim, b: Dim) -> Dim | None:
         return from_full(quotient)
     # If b has a factor x // n, and n divides x, divide n * a by b with x in place of the factor.
     factors = _whole_quotient_factors(b)
-    rest = exact_quotient(b, of_atom(factors[0])) if factors else None
-    if rest is None:
+    cofactor = exact_quotient(b, of_atom(factors[0])) if factors else None
+    if cofactor is None:
         return None
     dividend, divisor = factors[0].args
-    return exact_quotient(a * divisor, rest * dividend)
+    return exact_quotient(a * divisor, cofactor * dividend)
 
 
 def _whole_quotient_factors(dim: Dim) -> list[Atom]:
-    """The factors ``x // n`` of a product where the number n divides x."""
+    """The factors ``x // n`` of a product for which the number n divides x."""
     if type(dim) is not SymbolicDim or dim.constant or len(dim.terms) > 1:
         return []
     quotients = [
@@ -248,8 +252,8 @@ def multiplied_out(dim: Dim) -> Dim:
     if len(factors) != 1:
         return dim
     dividend, divisor = factors[0].args
-    rest = exact_quotient(dim, of_atom(factors[0]) * divisor)
-    return dim if rest is None else rest * dividend
+    cofactor = exact_quotient(dim, of_atom(factors[0]) * divisor)
+    return dim if cofactor is None else cofactor * dividend
 
 
 RULES["//"] = floor_div
@@ -272,7 +276,7 @@ def _is_at_most(a: Dim, b: Dim) -> bool:
 
 
 def _extreme(kind: str, dims: tuple[Dim, ...]) -> Dim:
-    """Maximum or minimum: operands that another one makes redundant are dropped."""
+    """Maximum or minimum, without operands that another operand makes redundant."""
     # A canonical order: which operands are dropped may depend on it, and equal maxima must be one
     # object.
     groups = sorted(
@@ -322,8 +326,9 @@ def dim_min(*dims: Dim) -> Dim:
 def broadcast(a: Dim, b: Dim) -> Dim:
     """The dimension that ``a`` and ``b`` give under multidirectional broadcasting.
 
-    The operand that is not 1; where both may be 1, an operation ``broadcast`` of both. Two numbers
-    that are not broadcast-compatible give an anonymous dimension: there is no value.
+    If one of them is known not to be 1, it is the result. Otherwise the result is an operation
+    ``broadcast`` of both. Two numbers that are not broadcast-compatible give an anonymous
+    dimension, as there is no value.
     """
     if a is b or (type(b) is int and b == 1):
         return a
@@ -336,7 +341,7 @@ def broadcast(a: Dim, b: Dim) -> Dim:
     if len(dims) > 1:
         never_one = [dim for dim in dims if is_never_one(dim)]
         if never_one:
-            # In a valid model all are equal; a number is more precise than an expression.
+            # In a valid model, all dimensions that are never 1 are equal; a number is preferred.
             return next((dim for dim in never_one if type(dim) is int), never_one[0])
         return (
             compound("broadcast", tuple(dims))

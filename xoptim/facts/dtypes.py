@@ -199,7 +199,6 @@ _COMMON_TYPES: Final = frozenset(
         *(T.BFLOAT16, T.FLOAT16, T.FLOAT, T.DOUBLE),
     )
 )
-"""The common types of numbers."""
 
 LOSSLESS: Final[dict[int, frozenset[int]]] = {
     T.BOOL: _COMMON_TYPES,
@@ -227,9 +226,9 @@ def is_one_conversion(source: int, middle: int, target: int) -> bool:
     """Whether converting from ``source`` to ``middle`` and on to ``target`` is the same as
     converting at once, for all values.
 
-    Either the first step is exact, and the second one starts from the same number; or all three are
-    integers, and the last one keeps no more bits than the middle one (ONNX drops the high bits of
-    integers). Types are those of ``TensorProto.DataType``.
+    Either the first step is exact, and the second one starts from the same number. Or all three
+    types are integers, and the last one has no more bits than the middle one: ONNX drops the high
+    bits of integers. Types are those of ``TensorProto.DataType``.
     """
     if source not in LOSSLESS or target not in _COMMON_TYPES | {T.BOOL}:
         return False

@@ -26,11 +26,11 @@ class UnstoppableError(XoptimError):
 
 
 class RewriteError(XoptimError):
-    """A rewrite would break the graph; nothing of it was applied."""
+    """A rewrite would break the graph; no part of it was applied."""
 
 
 class Declined(RewriteError):  # noqa: N818 - not an error of the pattern
-    """While building its replacement, a pattern noticed that it does not apply: no defect."""
+    """A pattern found while it built its replacement that it does not apply. This is no defect."""
 
 
 class PatternError(XoptimError, TypeError):
@@ -38,7 +38,9 @@ class PatternError(XoptimError, TypeError):
 
 
 class BudgetError(XoptimError):
-    """The optimization was stopped: it would not end, or removed what ``PATTERNNOREMOVE`` names."""
+    """The optimization was stopped: it did not end, or a rewrite removed the result that the
+    environment variable ``PATTERNNOREMOVE`` names.
+    """
 
 
 class UnknownPatternError(XoptimError):

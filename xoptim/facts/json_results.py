@@ -54,7 +54,7 @@ def member(
     *,
     is_optional: bool = False,
 ) -> Member:
-    """A member called like the last attribute of its path, or ``key=path``."""
+    """A member whose key is the last attribute of its path, or the key in ``key=path``."""
     key, _, path = name.rpartition("=")
     return Member(key or path.rpartition(".")[2], path, convert, description, is_optional)
 
@@ -132,7 +132,7 @@ def json_value(value: Any) -> Any:
 
 
 def count(items: Any) -> int:
-    """Their number."""
+    """The number of items."""
     return len(items)
 
 

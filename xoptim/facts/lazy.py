@@ -1,4 +1,4 @@
-"""Modules, and names of packages, that are imported when they are asked for."""
+"""Modules, and names of packages, that are imported at their first use."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping

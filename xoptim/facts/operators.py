@@ -258,7 +258,7 @@ _CUSTOM_DOMAINS: Final[set[str]] = set()
 
 
 def _has_schemas(domain: str) -> bool:
-    """Whether an operator of a domain that has no schema does not exist."""
+    """Whether all operators of a domain have schemas: an operator without one does not exist."""
     return domain in KNOWN_DOMAINS or domain in _CUSTOM_DOMAINS
 
 
@@ -455,11 +455,11 @@ def _versions(op_type: str, domain: str) -> tuple[_Signature, ...]:
 def mistake_in(
     op_type: str, domain: str, attributes: Collection[str], operands: range, results: int
 ) -> str | None:
-    """The reason why no version of an operator can be called like this, ``None`` when one can, or
-    when its domain is unknown.
+    """The reason why no version of an operator has such a call, ``None`` when a version has it, or
+    when the domain is unknown.
 
-    Attributes that became operands may be among the names of ``attributes``; ``operands`` are the
-    possible numbers of operands; omitted ones in the middle count.
+    Attributes that became operands may be among the names of ``attributes``. ``operands`` are the
+    possible numbers of operands; operands that are omitted in the middle count.
     """
     if not _has_schemas(domain):
         return None

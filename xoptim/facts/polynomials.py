@@ -41,7 +41,7 @@ class Table(Generic[Item]):
         return None if entry is None else entry()
 
     def add(self, key: Any, item: Item) -> Item:
-        """The object to use for a key: ``item``, or what another thread added meanwhile."""
+        """The object to use for a key: ``item``, or the object that another thread added first."""
         entry = _Entry(item, self._forget)
         entry.key = key
         while True:
@@ -96,19 +96,21 @@ class Atom:
         self.name = name  # of a symbol
         self.low, self.high = bounds  # ``None`` when unbounded
         self.digest = digest  # the structure in 16 bytes
-        inside = [arg for arg in args if type(arg) is not int]
+        symbolic_args = [arg for arg in args if type(arg) is not int]
         # whether it is or contains a symbol without a name in the model
-        self.anonymous = any(arg.is_anonymous for arg in inside) or (not args and kind != "named")
+        self.anonymous = any(arg.is_anonymous for arg in symbolic_args) or (
+            not args and kind != "named"
+        )
         # number of atoms and numbers
         self.weight = 1 + sum(1 if type(arg) is int else arg.weight for arg in args)
         # how deeply operations are nested
-        self.depth = 1 + max((arg.depth for arg in inside), default=0) if args else 0
+        self.depth = 1 + max((arg.depth for arg in symbolic_args), default=0) if args else 0
         # Unique sort key. It depends on the structure and on the order in which anonymous symbols
         # were created, on nothing else in the process
         rank = self._rank()
         self.key = (_KINDS[kind], rank)
         # serial number of the newest symbol inside that has one; -1 without such a symbol
-        self.newest = max((arg.newest for arg in inside), default=-1)
+        self.newest = max((arg.newest for arg in symbolic_args), default=-1)
         if kind == "anonymous":
             self.newest = rank
 
@@ -202,11 +204,11 @@ def multiply_terms(left: Terms, right: Terms) -> Terms:
 def _divide_monomial(dividend: Monomial, divisor: Monomial) -> Monomial | None:
     powers = dict(dividend)
     for atom, exponent in divisor:
-        rest = powers.get(atom, 0) - exponent
-        if rest < 0:
+        remaining_exponent = powers.get(atom, 0) - exponent
+        if remaining_exponent < 0:
             return None
-        if rest:
-            powers[atom] = rest
+        if remaining_exponent:
+            powers[atom] = remaining_exponent
         else:
             del powers[atom]
     return tuple(powers.items())
@@ -221,15 +223,15 @@ def divide_terms(dividend: Terms, divisor: Terms, most: int) -> Terms | None:
     """
     lead, lead_coefficient = divisor[0]
     quotient: list[Term] = []
-    rest = dividend
-    while rest:
+    remainder = dividend
+    while remainder:
         if len(quotient) == most:
             return None
-        monomial, coefficient = rest[0]
+        monomial, coefficient = remainder[0]
         ratio = _divide_monomial(monomial, lead)
         if ratio is None or coefficient % lead_coefficient:
             return None
         term = (ratio, coefficient // lead_coefficient)
         quotient.append(term)
-        rest = add_terms(rest, multiply_terms((term,), divisor), -1)
+        remainder = add_terms(remainder, multiply_terms((term,), divisor), -1)
     return tuple(quotient)

@@ -27,7 +27,7 @@ class StageProgress(str):
 
 
 def silent(_: object) -> None:
-    """Do nothing with a message: the default where nobody listens."""
+    """Ignore a message: the default of a parameter that reports progress."""
 
 
 def with_progress(

@@ -10,8 +10,8 @@ from xoptim.facts.attributes import decode_attribute
 _INDEPENDENT_RESULTS = frozenset(("Dropout", "GRU", "LSTM", "LayerNormalization", "RNN"))
 """Standard operators whose other results do not change when an optional one is omitted.
 
-Elsewhere the number of results matters: in training mode, with a KV cache, or where onnxruntime has
-separate kernels.
+With other operators, the number of results matters: in training mode, with a KV cache, or because
+onnxruntime has separate kernels.
 """
 
 KNOWN_DOMAINS = frozenset(("", "ai.onnx.ml", "com.microsoft"))

@@ -45,7 +45,7 @@ MOST_BITS: Final = 192
 """Maximal number of bits of a coefficient."""
 
 RULES: Final[dict[str, Callable[..., Dim]]] = {}
-"""How operations that do not expand are applied to operands, by kind."""
+"""The functions that apply operations that do not expand to operands, by kind of operation."""
 
 _UNKNOWN: Final = object()
 _anonymous_serial = itertools.count()
@@ -315,7 +315,7 @@ def _operation_digest(kind: str, args: tuple[Dim, ...]) -> bytes:
 
 
 def opaque(kind: str, args: tuple[Dim, ...], limits: Bounds | None = None) -> SymbolicDim:
-    """The anonymous symbol for the result of an operation: one for the same operands.
+    """The anonymous symbol for the result of an operation; equal operands give the same symbol.
 
     An operation that `operation_bounds` does not know needs the limits of its result.
     """

@@ -43,20 +43,20 @@ def listed(words: Collection[str]) -> str:
 
 
 _MAX_COMPARISONS: Final = 2_000_000
-"""Pairs of letters to compare for one word at most: about half a second."""
+"""Maximal number of pairs of letters that are compared for one word: about half a second."""
 
 
-def similar(word: str, known: Iterable[str], most: int = 1, one_of: int = 2) -> list[str]:
-    """The known words that are similar to a word, at most ``most``, the most similar first.
+def similar(word: str, words: Iterable[str], most: int = 1, one_of: int = 2) -> list[str]:
+    """At most ``most`` of some words, those that are most similar to a word, the best first.
 
-    At most one letter in ``one_of`` differs; case does not matter. Of very many known words, only
-    those are compared that share the longest beginnings and ends with the word.
+    At most one letter in ``one_of`` differs; case does not matter. If there are very many words,
+    only those with the longest common prefixes and suffixes are compared.
     """
     if len(word) > MAX_LENGTH:
         return []
     target = word.lower()
     length = len(target)
-    candidates = [name for name in known if 2 * abs(len(name) - length) <= length]
+    candidates = [name for name in words if 2 * abs(len(name) - length) <= length]
     names = {name.lower(): name for name in sorted(candidates, reverse=True)}
     distances = {name: _distance(target, name) for name in _most_alike(target, names)}
     matches = [name for name in distances if one_of * distances[name] <= length]
@@ -81,16 +81,16 @@ def _in_common(a: str, b: str) -> int:
 
 
 def suggestion(
-    word: str, known: Iterable[str], otherwise: str, most: int = 1, one_of: int = 2
+    word: str, words: Iterable[str], default: str, most: int = 1, one_of: int = 2
 ) -> str:
-    """``did you mean 'x' or 'y'?`` with the `similar` words, or ``otherwise`` without any."""
-    matches = similar(word, known, most, one_of)
-    return f"did you mean {' or '.join(map(repr, matches))}?" if matches else otherwise
+    """``did you mean 'x' or 'y'?`` with the `similar` words, or ``default`` without any."""
+    matches = similar(word, words, most, one_of)
+    return f"did you mean {' or '.join(map(repr, matches))}?" if matches else default
 
 
-def meant(word: str, known: Iterable[str]) -> str:
+def meant(word: str, words: Iterable[str]) -> str:
     """The end of a message about an unknown word: ``; did you mean 'x'?``, or nothing."""
-    question = suggestion(word, known, "")
+    question = suggestion(word, words, "")
     return f"; {question}" if question else ""
 
 

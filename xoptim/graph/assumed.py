@@ -1,4 +1,6 @@
-"""Assumptions about a model's inputs: in its metadata, checked against it, as dimensions."""
+"""Assumptions about a model's inputs: their record in the metadata, whether they fit the model, and
+the dimensions that follow from them.
+"""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -167,11 +169,11 @@ def check_fit(assumptions: Assumptions, proto: onnx.ModelProto) -> None:
 
 
 def assumed_sizes(assumptions: Assumptions, names: Iterable[str] = ()) -> dict[str, Dim]:
-    """The dimensions that take the place of sizes of a model, by name, ``input:axis`` for a size
-    without a name.
+    """The dimensions that replace sizes of a model, by the name of the size; ``input:axis`` for a
+    size without a name.
 
-    ``names`` are the names of all dynamic dimensions, which may be large if the default set is
-    switched off.
+    ``names`` are the names of all dynamic dimensions. They have a larger range if the assumption
+    ``addressable`` is switched off.
     """
     facts = dict(assumptions.sizes)
     largest = LARGEST_SIZE if assumptions.has("addressable") else ALL_SIZES[1]

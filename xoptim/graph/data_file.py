@@ -1,5 +1,6 @@
-"""The external data of a model: finding its files, and writing one: in order of use, aligned, in
-parts, by several threads.
+"""The external data of a model: its files, and the file to which weights are written.
+
+Weights are written in the order of their use, aligned, in parts, and by several threads.
 """
 
 import math
@@ -143,7 +144,10 @@ def data_path(target: Path, number: int) -> Path:
 
 
 def reserved(target: Path) -> Path:
-    """The first `data_path` without a file, where an empty file is made; raises `OSError`."""
+    """Make an empty file at the first `data_path` that has none, and return its path.
+
+    Raises `OSError`.
+    """
     for number in count():
         path = data_path(target, number)
         try:
@@ -167,7 +171,7 @@ def former_data(model: Path, kept: Collection[str]) -> list[Path]:
 
 
 def is_named(path: Path) -> bool:
-    """Whether a model in the folder of a file contains its name, and so may refer to it."""
+    """Whether a model in the folder of a file contains the file's name, and so may refer to it."""
     return any(
         _mentions(model, path)
         for model in _neighbors(path)
@@ -208,7 +212,7 @@ _FIELDS: Final = (
 _STRIP: Final = 2048
 """Number of stored rows of a transposed tensor that are mapped at a time."""
 _ZEROS: Final = 1 << 20
-"""Bytes of a range that is not written when all of it is zero."""
+"""Bytes that are checked for zeros at once; a range of zeros of this length is not written."""
 _MIN_RUN: Final = 64
 """Minimal number of adjacent stored elements of a transposed tensor that are read at a time."""
 _BUFFERS: Final = local()
@@ -294,7 +298,7 @@ def _write_raw(tensor: Tensor, offset: int, stream: BinaryIO) -> None:
 def _write_box(tensor: Tensor, box: Box, offset: int, stream: BinaryIO) -> None:
     """Compute a part of a tensor, and write each run of adjacent elements.
 
-    Zeros of holes stay holes.
+    A part in a hole of a sparse file is not written: a new file consists of zeros.
     """
     if tensor.is_hole(box):
         return
@@ -386,7 +390,7 @@ def _boxes(tensor: Tensor) -> Iterator[Box]:
 
 
 def _buffer(size: int) -> np.ndarray:
-    """Bytes that this thread writes to: new memory would be cleared by the system each time."""
+    """A buffer that this thread uses again: the system would clear new memory each time."""
     buffer: np.ndarray | None = getattr(_BUFFERS, "bytes", None)
     if buffer is None or buffer.size < size:
         _BUFFERS.bytes = buffer = np.empty(size, np.uint8)

@@ -26,10 +26,18 @@ def find_places(
     """For each new node the node after which it goes (``None``: at the beginning), and the nodes
     that must move after the new ones.
 
-    New nodes, listed in order, stay together if they can, at ``insert_at`` or else where the last
-    removed node is. Otherwise each goes directly after its operands: a rewrite may change nodes on
-    both sides of nodes that stay. The graph still contains the removed nodes, ``gone``. Raises
-    Declined when the nodes would form a cycle.
+    New nodes stay together if they can, at ``insert_at`` or else where the last removed node is.
+    Otherwise each goes directly after its operands: a rewrite may change nodes on both sides of
+    nodes that stay.
+
+    Args:
+        graph: the graph, which still contains the removed nodes.
+        gone: the removed nodes.
+        new: the new nodes, in order.
+        insert_at: the preferred place.
+
+    Raises:
+        Declined: the nodes would form a cycle.
     """
     try:
         place, region = find_place(graph, gone, new, insert_at)
@@ -66,7 +74,7 @@ def _after_operands(graph: Graph, gone: Collection[Node], new: Sequence[Node]) -
 def find_place(
     graph: Graph, gone: Collection[Node], new: Sequence[Node], insert_at: Node | None = None
 ) -> tuple[Node | None, list[Node]]:
-    """As `find_places`, for new nodes that stay together, which have one place."""
+    """As `find_places`, for new nodes that stay together: their place, and the nodes to move."""
     produced = dict.fromkeys(name for node in new for name in node.output if name)
     producers = (
         graph.producer(name) for node in new for name in reads(node) if name not in produced
@@ -209,8 +217,8 @@ class Edit(Graph):
             removed: nodes of the graph.
             added: new nodes in an order in which they can run, producing every result of the
                 removed nodes that is still read.
-            insert_at: where the new nodes go if possible; by default where the last removed node
-                was.
+            insert_at: place for the new nodes, if possible; by default that of the last removed
+                node.
 
         Raises:
             Declined: when an operator does not take the types of its operands.
@@ -285,8 +293,9 @@ class Edit(Graph):
                 )
 
     def _is_new(self, name: str) -> bool:
-        """Whether only this edit uses or reserves a name: in the model, subgraphs included, an
-        inner name must not hide an outer one.
+        """Whether only this edit uses or reserves a name.
+
+        Names are unique in the model with its subgraphs, so that no inner name hides an outer one.
         """
         return name in self._names.used or name not in self._names
 
@@ -408,9 +417,7 @@ def _check_types(edit: Edit, node: Node) -> None:
 
 
 class _Watched:
-    """Nodes of the graph with the operands and results that they have, which a rewrite must not
-    change.
-    """
+    """Nodes of the graph with their operands and results, which a rewrite must not change."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self._operands = [(node, node.input, node.output) for node in nodes]
@@ -430,8 +437,9 @@ class _Watched:
 
 
 class _Before:
-    """The state that a commit changes, facts about removed results included, recorded to undo a
-    commit that is interrupted.
+    """The state of a graph before a commit, by which a commit that is interrupted is undone.
+
+    It includes the facts about removed results.
     """
 
     def __init__(self, graph: Graph, gone: Iterable[Node], region: Iterable[Node]) -> None:

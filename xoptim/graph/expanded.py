@@ -1,4 +1,4 @@
-"""Constants that repeat along axes, of which one copy is kept, and nodes whose results are views of
+"""Constants that repeat along axes and are kept as one copy, and results of nodes as views of
 stored constants.
 """
 
@@ -284,10 +284,11 @@ class ExpandedTensor(Tensor):
 
 
 def expanded(graph: Graph, tensor: Tensor, maker: Node | None = None) -> ExpandedTensor | None:
-    """A constant that a graph is going to store, as one that repeats; ``maker`` computes it.
+    """A constant that a graph is going to store, as one copy of its repeated elements.
 
-    ``None`` when the constant is small or does not repeat, is computed from external data or in
-    that of a large model, or when no node of the model can make it.
+    ``maker`` is the node that computes the constant. ``None`` when the constant is small or does
+    not repeat; when it is a view of external data, or external data of a large model; or when no
+    node of the model can make it.
     """
     if isinstance(tensor, ExpandedTensor):
         return tensor

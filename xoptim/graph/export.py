@@ -105,7 +105,7 @@ def _export_values(graph: Graph, proto: GraphProto) -> None:
 
 
 def _output(name: str, declaration: ValueInfoProto | None, info: Info) -> ValueInfoProto:
-    """The declaration of an output, as in the model unless that is wrong."""
+    """The declaration of an output: that of the model, unless it is wrong."""
     if declaration is not None and not _is_refuted(declaration, info):
         return declaration
     return value_info(name, info) if declaration is None else _redeclared(declaration, info)

@@ -179,7 +179,7 @@ def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str,
     # other side.
     one_sided = {name for name in before.keys() ^ after.keys() if stored[name] is None}
     two_sided = not one_sided <= before.keys() and not one_sided <= after.keys()
-    between, context = set(one_sided), _Fragment([])
+    joining_names, context = set(one_sided), _Fragment([])
     for _ in range(_MAX_CONTEXT):
         before, after = _update(graph, fragments, stored)
         context.update()
@@ -194,7 +194,7 @@ def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str,
         names = [
             name
             for name in open_names
-            if (name in between and adds_between) or graph.info_of(name).dtype in INTEGERS
+            if (name in joining_names and adds_between) or graph.info_of(name).dtype in INTEGERS
         ]
         producers = [
             (place, node)
@@ -204,8 +204,8 @@ def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str,
         if not producers:
             break
         producer = max(producers, key=lambda pair: pair[0])[1]
-        if not between.isdisjoint(producer.output):
-            between.update(producer.input)
+        if not joining_names.isdisjoint(producer.output):
+            joining_names.update(producer.input)
         for fragment in (*fragments, context):
             fragment.nodes.insert(0, producer)
     for fragment in fragments:

@@ -126,7 +126,7 @@ class Graph:
         return self.references.captures(name)
 
     def use_count(self, name: str) -> int:
-        """How many times nodes of this graph read a result; a node may read it several times."""
+        """The number of times that nodes of this graph read a result; one node may count twice."""
         return self.references.use_count(name)
 
     def is_output(self, name: str) -> bool:

@@ -36,7 +36,7 @@ from xoptim.system.reading import read_file
 LARGEST_FILE = (1 << 31) - 1
 """Bytes of the largest protobuf that can be read."""
 _MAX_DATA = LARGEST_FILE
-"""Most bytes of external data that is treated as if it was in the model itself."""
+"""Maximal number of bytes of external data that are treated as if they were in the model itself."""
 
 
 def read_proto(path: Path) -> onnx.ModelProto:

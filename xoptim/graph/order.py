@@ -1,5 +1,5 @@
-"""Order maintenance: a doubly linked list of labelled nodes, so that the order of two nodes is one
-comparison of labels.
+"""Order maintenance: a doubly linked list of labelled nodes, where one comparison of labels tells
+which of two nodes comes first.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,8 +16,8 @@ class OrderedNodes:
     """The nodes of one graph, in an order in which they can run.
 
     Labels follow Bender et al., *Two Simplified Algorithms for Maintaining Order in a List* (2002):
-    an insertion takes the middle of two labels; when there is no middle, the smallest sparse enough
-    neighbourhood is spread out again.
+    a new node gets the middle between the labels of its neighbours. If there is no integer between
+    them, the labels of the smallest neighbourhood that is sparse enough are spread out again.
     """
 
     __slots__ = ("_count", "first", "last")

@@ -136,7 +136,7 @@ InferBody = Callable[[Graph, "Sequence[Info | None] | None"], "list[Info]"]
 
 
 class GraphNodeContext(EvaluationView):
-    """Implements `xoptim.operators.protocols.NodeContext`; made once per node."""
+    """The context of a shape formula: `xoptim.operators.protocols.NodeContext` for one node."""
 
     __slots__ = ("_infer_body", "_names", "_seen_bodies", "graph", "inputs")
 
@@ -225,8 +225,8 @@ def _reject(_: logging.LogRecord) -> bool:
 def infer_graph(graph: Graph, declared: Mapping[str, onnx.ValueInfoProto] | None = None) -> None:
     """Infer the facts about every result of a graph and of its subgraphs, in order.
 
-    ``declared`` is what the model declares about results. A declared shape is ignored where it may
-    depend on the default of an initializer that a caller may override.
+    ``declared`` are the model's declarations of results, by name. A declared shape is ignored if it
+    may depend on the default of an initializer that a caller may override.
     """
     may_be_overridden = graph.sees_overridable()
     for node in graph.nodes:
@@ -450,7 +450,7 @@ def _is_symbol_for(old: SymbolicDim, new: SymbolicDim) -> bool:
     if not (old.is_symbol and old.is_anonymous and new.newest < old.newest):
         return False
     low, new_low = lower_bound(old), lower_bound(new)
-    # A lower bound of ``old`` that ``new`` lacks, such as 0, is worth more.
+    # ``old`` stays if it has a lower bound, such as 0, that ``new`` lacks.
     return low is None or (new_low is not None and new_low >= low)
 
 

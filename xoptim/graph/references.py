@@ -49,7 +49,7 @@ class Uses:
         return [] if entry is None else [entry] if isinstance(entry, Node) else list(entry)
 
     def count(self, name: str) -> int:
-        """How many times a result is read; a node that reads it twice counts twice."""
+        """The number of times that a result is read; a node that reads it twice counts twice."""
         entry = self._table.get(name)
         return 0 if entry is None else 1 if isinstance(entry, Node) else sum(entry.values())
 
@@ -95,7 +95,7 @@ class References:
 
     A node of a subgraph that reads a value of an enclosing graph is recorded there, as a *capture*.
     Only `Graph` has one of these, and only its methods write to it. The listeners are called when
-    what a node reads, or what reads its results, has changed.
+    the operands of a node, or the readers of its results, have changed.
     """
 
     __slots__ = (
@@ -300,7 +300,9 @@ class References:
             yield from ((self, name, self._owner) for name in self.outputs if not defines(name))
 
     def notify(self, node: Node) -> None:
-        """Call the listeners because what a node reads, or what reads its results, has changed."""
+        """Call the listeners because the operands of a node, or the readers of its results, have
+        changed.
+        """
         for listener in self._listeners:
             listener.touched(node)
 

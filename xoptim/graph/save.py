@@ -1,4 +1,6 @@
-"""Write models to files: the weights first, then all into place when the model is approved."""
+"""Write models to files: first the weights, into temporary files; once the model is verified, all
+files are moved into place.
+"""
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -42,7 +44,7 @@ Above this many bytes of tensors, data goes to an external file.
 INLINE_LIMIT: Final = 1024
 """Tensors of up to this many bytes stay in the model even when data is external."""
 SHARED: Final = "xoptim.weights"
-"""Key of the metadata that name the files of another model whose weights a model shares."""
+"""Key of the metadata entry that names the files whose weights a model shares with another one."""
 _HELD: Final = f"held {os.urandom(8).hex()}"
 """The key of a stub, which no loaded model contains."""
 

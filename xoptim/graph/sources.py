@@ -86,9 +86,9 @@ def is_model(value: object) -> bool:
     return is_plain or is_a(value, "onnx_ir", "Model") or is_a(value, "torch.onnx", "ONNXProgram")
 
 
-def title_of(source: Source, other: str = "model") -> str:
-    """The name of the file of a model, ``other`` when it has none."""
-    return Path(source.original).name if source.kind == "path" else other
+def title_of(source: Source, default: str = "model") -> str:
+    """The name of the file of a model, ``default`` when it has none."""
+    return Path(source.original).name if source.kind == "path" else default
 
 
 def size_of(model: Source | onnx.ModelProto) -> int:

@@ -1,5 +1,5 @@
-"""Copy the nodes of a subgraph or of a local function to where they run, or change the subgraph of
-a node.
+"""Copy the nodes of a subgraph or of a local function into the graph that runs them, or change the
+subgraph of a node.
 """
 
 import graphlib

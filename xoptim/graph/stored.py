@@ -31,7 +31,7 @@ _FIELDS: dict[int, str] = {
 
 
 SMALL: Final = 1 << 16
-"""Bytes of an external tensor up to which it is read at once, and not mapped."""
+"""An external tensor of at most this many bytes is read at once, and not mapped."""
 _MAX_AXES: Final = 64
 _ELEMENT_LIMIT: Final = 1 << 63
 """Every tensor has fewer elements."""
@@ -149,9 +149,9 @@ class StoredTensor:
             )
         return path, offset, length
 
-    def _bytes(self, text: str | None, usual: int) -> int:
+    def _bytes(self, text: str | None, default: int) -> int:
         """A number of bytes that the protobuf states as a text."""
-        number = whole_number(text) if text else usual
+        number = whole_number(text) if text else default
         if number is None:
             raise ModelError(
                 f"{self._label}: the offset or length of its external data is not a number below "

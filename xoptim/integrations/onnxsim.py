@@ -51,8 +51,8 @@ def in_place_of_onnxsim(
 ) -> Iterator[None]:
     """Let ``onnxsim.simplify(model)`` optimize with xoptim while the block runs, in all threads.
 
-    It returns the model, and whether it may be used. With ``check_n`` above 0, the model is
-    verified, with the values of ``input_data`` if there are any, and may be used if it was found
+    ``simplify`` returns the model, and whether it may be used. With ``check_n`` above 0, the model
+    is verified, with the values of ``input_data`` if there are any, and may be used if it was found
     equal.
     ``output_path`` is written. Arguments that change inputs, outputs or the operator set raise
     `ValueError`: use `xoptim.prepare`, or ``opset`` here. One warning names other arguments, which

@@ -32,7 +32,7 @@ def refuse(package: str, arguments: Mapping[str, Any]) -> None:
 
     Args:
         package: the package that xoptim stands for.
-        arguments: values by what they are called in the message.
+        arguments: values by their names in the message.
     """
     for name, value in arguments.items():
         if value:

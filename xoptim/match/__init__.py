@@ -29,4 +29,4 @@ from xoptim.match.view import (
 )
 
 GraphBuilderPatternOptimization = GraphView
-"""The name in the documents from which the project started."""
+"""Another name of `GraphView`, for patterns that were written with it."""

@@ -1,4 +1,4 @@
-"""Write a node again after axes were permuted, inserted, dropped, split or cut."""
+"""Copies of nodes for operands whose axes were permuted, inserted, dropped, split or sliced."""
 
 from __future__ import annotations
 
@@ -21,11 +21,14 @@ def parameters(
     entries: Mapping[int, Any] | None = None,
     cut: int | None = None,
 ) -> dict[str | int, Any]:
-    """The parameters that change when a node gets these axes, by name, or by index if they are
-    operands.
+    """The parameters of a node that change with its axes: attributes by name, operands by index.
 
-    ``entries`` are the numbers of new labels, for parameters with one number per axis; ``cut`` is
-    the label of an axis that is cut.
+    Args:
+        g: the view of the graph.
+        node: the node as it is.
+        axes: the axes of the node after the change.
+        entries: the numbers of new axes, by label, for parameters with one number per axis.
+        cut: the label of an axis that is sliced.
     """
     changes: dict[str | int, Any] = {}
     for name, label in axes.names.items():
@@ -54,7 +57,7 @@ def parameters(
 
 
 def _as_written(g: GraphView, node: Node, name: str, rank: int, sort: bool) -> list[int]:
-    """The axes that an unchanged parameter would name in a tensor of this rank."""
+    """The axes that the parameter of the node names, as positions in a tensor of a rank."""
     value = g.get_argument(node, name)
     if value is None:  # all axes
         return list(range(rank))[:: -1 if name == "perm" else 1]
@@ -72,7 +75,7 @@ def rewritten(
     outputs: Sequence[str] | int,
     changed: Mapping[str | int, Any],
 ) -> Node:
-    """A node with other operands, results and parameters."""
+    """A copy of a node with other operands, results and parameters."""
     operands = [*inputs]
     attributes = dict(node.attribute)
     for key, value in changed.items():

@@ -24,7 +24,7 @@ _OPSET_OF_TWO_BITS: Final = 25
 
 
 class BlockFormat(NamedTuple):
-    """How a matrix is quantized.
+    """The integers and the blocks with which a matrix is quantized.
 
     Attributes:
         bits: number of bits of an integer.
@@ -63,9 +63,9 @@ class Blocks(NamedTuple):
     """A matrix as unsigned integers.
 
     Attributes:
-        integers: of the shape of the matrix, a byte each.
-        scales: float32, of shape (blocks, columns), by which integers less zeros are multiplied.
-        zeros: the integers that mean 0, of the same shape, a byte each.
+        integers: of the shape of the matrix, one byte each.
+        scales: float32, of shape (blocks, columns). A number is (integer - zero point) * scale.
+        zeros: the zero points, of shape (blocks, columns), one byte each.
     """
 
     integers: Matrix
@@ -87,7 +87,7 @@ class RoundedWeights(NamedTuple):
     """The quantized weights of a model.
 
     Attributes:
-        format: how all weights are quantized.
+        format: bits and block size of all weights.
         blocks: blocks of some constants; `nearest_blocks` quantizes other constants.
     """
 
@@ -103,11 +103,11 @@ class RoundedWeights(NamedTuple):
 
 
 def nearest_blocks(matrix: Matrix, form: BlockFormat) -> Blocks:
-    """Quantize each number to the nearest integer, by the range of its block, extended to 0.
+    """Quantize each number to the nearest integer; the range of each block is extended to 0.
 
     Args:
         matrix: finite float32 numbers, of shape (rows, columns).
-        form: how it is quantized.
+        form: bits and block size.
     """
     blocks = in_blocks(matrix, form.size)
     low, high = blocks.min(axis=1, initial=0), blocks.max(axis=1, initial=0)

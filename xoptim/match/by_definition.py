@@ -1,6 +1,6 @@
 """Patterns that follow from the definition of an operator: they write its nodes, or recognize them.
 
-Only the definition is stated, by the family of the operator or by a pack.
+The definition is stated once, in the module of the operator's family or in a pack.
 """
 
 import math
@@ -52,13 +52,13 @@ class _ByDefinition(EasyPatternOptimization):
 
 
 class LoweringByDefinition(_ByDefinition):
-    """An operator as the nodes of its definition.
+    """Replaces an operator by the nodes of its definition.
 
-    With a definition without nodes, a subclass overrides `apply_pattern`.
+    A subclass overrides `apply_pattern` if it writes other nodes than those of the definition.
 
     Class attributes:
         optional: the operands that may be omitted.
-        is_wide: whether 16-bit floats are computed in 32 bits.
+        is_wide: whether the nodes compute in float32 if the operands are float16 or bfloat16.
     """
 
     phase: ClassVar[Phase] = "lower"
@@ -117,38 +117,43 @@ class LoweringByDefinition(_ByDefinition):
 
 
 def _literal(step: DefinitionStep, array: np.ndarray) -> Any:
-    """A Constant as a number, which takes the type of the other operand; the constant of a CastLike
-    with its own type.
+    """The operand for a constant of the definition.
+
+    A Constant becomes a number, which takes the type of the other operand. The constant of a
+    CastLike becomes an array, which keeps its type.
     """
     return array.item() if step.op_type == "Constant" else array
 
 
 def widened(g: PatternRewriter, x: str, dtype: int) -> str:
-    """The numbers in float32 where ``dtype`` has 16 bits, in which sums would overflow."""
+    """A Cast to float32 if ``dtype`` has 16 bits, in which sums would overflow; else ``x``."""
     if dtype not in HALVES:
         return x
     return g.op.Cast(x, to=TensorProto.FLOAT)
 
 
 def narrowed(g: PatternRewriter, x: str, dtype: int) -> str:
-    """The inverse of `widened`."""
+    """A Cast back to ``dtype`` if it has 16 bits; the inverse of `widened`."""
     if dtype not in HALVES:
         return x
     return g.op.Cast(x, to=dtype)
 
 
 def fits(g: GraphView, like: str, *values: float) -> bool:
-    """Whether attributes keep the digits of numbers that are used with the type of a result."""
+    """Whether float32 attributes hold numbers precisely enough for the type of a result.
+
+    They may lose digits only if the result is double.
+    """
     return g.try_infer_type(like) != TensorProto.DOUBLE or all(
         float(np.float32(value)) == value for value in values
     )
 
 
 class FusionByDefinition(_ByDefinition):
-    """The nodes of an operator's definition as the operator.
+    """Replaces the nodes of an operator's definition by the operator.
 
-    An attribute of the operator is a constant of one element in the nodes. A factor of 1 may be
-    missing, and Reciprocal may compute a quotient 1 / x.
+    A constant of one element among the nodes gives the value of each attribute. A Mul or Div by 1
+    may be missing, and Reciprocal may compute 1 / x.
     """
 
     phase: ClassVar[Phase] = "specialize"
@@ -266,21 +271,22 @@ def _values(g: GraphView, m: Match, parameter: str) -> list[Any]:
 
 
 def _factors(body: FunctionProto) -> set[str]:
-    """The attributes that are constants of a definition, by which it multiplies or divides only.
+    """The attributes that a definition uses only as a factor of Mul or a divisor of Div.
 
-    A definition that only multiplies an operand keeps its last factor: a pattern needs a node.
+    The pattern may omit such a node if the value is 1. A definition whose output is an operand
+    times factors keeps its last factor, because a pattern needs a node.
     """
     places: dict[str, str] = {}
-    others: set[str] = set()
-    multiples = {*body.input}
+    other_operands: set[str] = set()
+    scaled_operands = {*body.input}
     for node in body.node:
         if node.op_type == "Constant" and node.attribute[0].ref_attr_name:
             places[node.output[0]] = node.attribute[0].ref_attr_name
         elif node.op_type in ("Mul", "Div"):
-            others.update(node.input[:1])
-            if node.input[0] in multiples and node.input[1] in places:
-                multiples.update(node.output)
-                others.update(node.input if node.output[0] in body.output else ())
+            other_operands.update(node.input[:1])
+            if node.input[0] in scaled_operands and node.input[1] in places:
+                scaled_operands.update(node.output)
+                other_operands.update(node.input if node.output[0] in body.output else ())
         else:
-            others.update(node.input)
-    return {name for constant, name in places.items() if constant not in others}
+            other_operands.update(node.input)
+    return {name for constant, name in places.items() if constant not in other_operands}

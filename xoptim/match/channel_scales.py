@@ -1,4 +1,4 @@
-"""Scales of channels that move from activations to weights, chosen by the activations (AWQ)."""
+"""Choice of channel scales that move from activations to weights, by the activations (AWQ)."""
 
 from collections.abc import Callable
 from typing import Final
@@ -10,16 +10,16 @@ from xoptim.match.quantization import Numbers
 _STEPS: Final = 10
 """The exponents are the multiples of 1 / 10 up to 1."""
 _MAX_WORSE: Final = 2
-"""Exponents in a row without a smaller error, after which larger ones are not tried: the error has
-one minimum, but for quantization noise.
+"""The search ends after this many exponents in a row without a smaller error: apart from noise, the
+error has one minimum.
 """
 _MAX_ERROR: Final = 0.9
 """Maximal squared error with the best scales, 1 being the error without scales. A limit of 0.98
 gave one of seven models 3 % less error, and quantization took twice as long.
 """
 _MIN_MAGNITUDE: Final = 1e-3
-"""Minimal magnitude of a channel, 1 being that of the largest channel: a channel that is silent on
-the samples may be large on other inputs.
+"""Minimal magnitude of a channel, relative to the largest channel: a channel that is 0 on all
+samples may be large on other inputs.
 """
 
 
@@ -27,15 +27,15 @@ def best_scale(magnitudes: Numbers, error: Callable[[Numbers], float]) -> Number
     """The scale of each channel, at least 1, that minimizes the error of the quantized weights.
 
     The candidates are powers of the magnitudes of the channels (J. Lin et al., "AWQ", 2023,
-    section 3.2, equation 5). Activations are divided by the scales, and only become smaller.
+    section 3.2, equation 5). Activations are divided by the scales, so they never overflow.
 
     Args:
-        magnitudes: how large the activations are, such as the means of their magnitudes, of shape
-            (channels,).
+        magnitudes: sizes of the activations by channel, such as the means of their magnitudes, of
+            shape (channels,).
         error: the squared error of the outputs with some scales.
 
     Returns:
-        ``None`` where no scales reduce the error enough.
+        The scales, of shape (channels,); ``None`` if none of them reduces the error enough.
     """
     if not len(magnitudes) or not magnitudes.max() > 0:
         return None

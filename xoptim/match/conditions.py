@@ -161,11 +161,17 @@ def keeps_shape(
     node: Node,
     siblings: Sequence[str] | None = None,
 ) -> bool:
-    """Whether the other operands determine the shape of the result, so that a constant of any shape
-    may match a number of the pattern.
+    """Whether the shape of a result stays the same if a constant operand becomes a number.
 
-    ``symbol`` and ``name`` are the operand of the pattern and of the graph (empty when absent);
-    ``siblings`` are the other operands, by default the node's.
+    A constant of any shape may match a number of the pattern, if the other operands determine the
+    shape of the result.
+
+    Args:
+        g: the view of the graph.
+        symbol: the operand in the pattern.
+        name: the operand in the graph; empty when absent.
+        node: the node that reads it.
+        siblings: the other operands; ``None`` for those of the node.
     """
     if (
         not name
@@ -189,8 +195,10 @@ def keeps_shape(
 
 
 def unexpected_operands(g: GraphView, spec: PatternNode, node: Node) -> list[str]:
-    """Operands after those that the pattern lists, unless the pattern mentions them as attributes,
-    or they have their defaults.
+    """The operands of a node beyond those that the pattern lists.
+
+    Operands that the pattern mentions as attributes, or that have their default value, are left
+    out.
     """
     moved = moved_inputs(node.op_type, node.opset) if not node.domain else {}
     names = []
@@ -275,7 +283,7 @@ def _capture(value: Any, expected: Capture, captured: dict[str, Any]) -> bool:
 
 
 def _has_default(g: GraphView, node: Node, name: str) -> bool:
-    """Whether an attribute that is written has the schema's default."""
+    """Whether the node sets an attribute to the schema's default."""
     rank = g.info(node.input[0]).rank if node.input and node.input[0] else None
     default = attribute_default(
         node.op_type, node.domain, node.opset, name, rank, node.attribute.get("kernel_shape")

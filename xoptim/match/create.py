@@ -136,7 +136,8 @@ def _complete(function: onnx.FunctionProto, graph: Graph) -> onnx.FunctionProto:
     for node in function.node:
         domain = standard_domain(node.domain)
         if not domain:
-            # The parser sets "", export does not: equal functions would differ in the next run.
+            # The parser sets an empty domain, a written model has none: equal functions would
+            # differ in the next run.
             node.ClearField("domain")
         if domain not in domains:
             domains.add(domain)
@@ -243,8 +244,8 @@ class OpBuilder(OperatorsByName, BuilderOps):
 
     Operands are result names, ``None`` or ``""`` for an omitted optional one, or numbers, lists and
     arrays, which become initializers. A bare number, or a list of numbers, takes the type of the
-    operands whose type parameter is the same, else the first numeric type of an operand that is
-    allowed there, else int64 or float.
+    operands that have the same type parameter. Without such operands, it takes the first numeric
+    type of an operand that is allowed there, else int64 or float.
 
     ``edit`` returns the edit to which a new node, and the initializers that it reads, belong;
     ``done`` is called with the edit and the node.

@@ -1,4 +1,4 @@
-"""A pattern that is imported when it is first tried at a node."""
+"""Patterns whose modules are imported only when they are first tried at a node."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ Path = tuple[Key, tuple[Key, ...]]
 
 @dataclass(frozen=True)
 class PatternSummary:
-    """What is known about a pattern without importing it."""
+    """The facts about a pattern that are known without importing its module."""
 
     name: str
     family: str
@@ -23,13 +23,15 @@ class PatternSummary:
     class_name: str
     paths: frozenset[Path]
     reach: int
-    metadata: Mapping[str, Any] = field(default_factory=dict)  # what differs from the defaults
+    # the class attributes that differ from their defaults
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 class DeferredPattern(PatternOptimization):
-    """A pattern of which only facts are known: its name, its metadata, and where it may match.
+    """Stands for a pattern whose module is not imported yet.
 
-    Matching imports it; matches belong to the imported pattern.
+    It has the name and the metadata of the pattern, and knows where the pattern may match. `match`
+    imports the pattern, and its matches belong to the imported pattern.
     """
 
     def __init__(

@@ -48,9 +48,9 @@ def write_nodes(
     Args:
         g: makes the nodes.
         steps: the nodes of the body.
-        values: what stands for the operands of the body, and for results whose names are fixed.
-        named: gives any other result of a step its name.
-        stored: makes an operand of the constant of a step.
+        values: operands by the names of the body's inputs, and fixed names by the names of results.
+        named: returns the name for any other result of a step.
+        stored: returns the operand for the constant of a step.
     """
     all_values, arrays = dict(values), dict[str, np.ndarray]()
     for step in steps:
@@ -93,8 +93,8 @@ def _constant(
 
 
 def _is_neutral(step: DefinitionStep, operands: Sequence[Any]) -> bool:
-    """Whether a node returns its first operand, as the second one is an attribute of 1 in Mul or
-    Div, or omitted in Add.
+    """Whether a node returns its first operand: a Mul or Div by an attribute of 1, or an Add of an
+    omitted operand.
     """
     if step.op_type == "Add":
         return bool(operands[1] == "")
@@ -103,7 +103,7 @@ def _is_neutral(step: DefinitionStep, operands: Sequence[Any]) -> bool:
 
 
 def _as_cast(g: PatternRewriter, step: DefinitionStep, values: dict[str, Any]) -> DefinitionStep:
-    """A CastLike whose type is known as a Cast; other steps as they are."""
+    """The Cast for a CastLike whose type is known; other steps as they are."""
     to = g.try_infer_type(values[step.inputs[1]]) if step.op_type == "CastLike" else 0
     return DefinitionStep("Cast", "", step.inputs[:1], step.outputs, {"to": to}) if to else step
 

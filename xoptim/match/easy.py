@@ -1,4 +1,4 @@
-"""Patterns declared by two functions, the subgraph to find and its replacement."""
+"""Patterns declared by two functions: one describes the subgraph, one makes the replacement."""
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
@@ -330,10 +330,10 @@ def connect(
 def needed_outside(
     g: GraphView, nodes: Sequence[Node], outputs: set[str], operands: set[str]
 ) -> list[Node]:
-    """The matched nodes that must stay, with their matched producers, since other nodes or the
-    replacement read their results.
+    """The matched nodes that must stay because other nodes or the replacement read their results.
 
-    ``outputs`` are results of the replacement, ``operands`` results that it reads.
+    Their matched producers stay as well. ``outputs`` are the results of the replacement,
+    ``operands`` the results that it reads.
     """
     graph = g.graph
     matched = set(nodes)
@@ -397,7 +397,7 @@ def compiled(pattern: EasyPatternOptimization) -> tuple[Program, ...]:
     if cached is None:
         anchors = tuple(map(operator_key, cls.anchors))
         variants = pattern.traced()
-        if not cls.is_shipped():  # tests check the shipped ones
+        if not cls.is_shipped():  # tests check the patterns of xoptim itself
             check(pattern, variants)
         programs = tuple(compile_trace(variant, anchors, pattern.interior) for variant in variants)
         cached = _PROGRAMS[cls] = programs
@@ -418,7 +418,7 @@ def check(pattern: EasyPatternOptimization, variants: Sequence[Trace]) -> None:
 def _arguments(pattern: EasyPatternOptimization, match: Match) -> dict[str, Any]:
     """The arguments of `apply_pattern`.
 
-    A parameter such as ``**captures`` gets all that no other parameter names.
+    A parameter such as ``**captures`` gets all captures that no other parameter names.
     """
     arguments: dict[str, Any] = {}
     for parameter in _parameters(pattern):

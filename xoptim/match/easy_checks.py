@@ -1,4 +1,7 @@
-"""Checks of the two functions that declare a pattern: mistakes that would stay silent."""
+"""Checks of the two functions that declare a pattern.
+
+Without the checks, the pattern would never match, and no message would say why.
+"""
 
 import inspect
 from collections.abc import Callable, Collection, Sequence
@@ -73,7 +76,11 @@ def check_replacement(name: str, apply: Callable[..., Any], names: Collection[st
 
 
 def _attributes(node: PatternNode) -> list[str]:
-    """The attributes that a node must have; one that must be absent may be unknown to onnx yet."""
+    """The attributes that a node must have.
+
+    Attributes that must be absent are not checked: they may belong to a newer operator set than
+    the installed onnx knows.
+    """
     return [name for name, value in node.attributes.items() if value is not None]
 
 

@@ -50,8 +50,10 @@ def attribute_line(cls: type[Rewrite], name: str) -> tuple[str, int]:
 
 
 def error_line(error: BaseException, cls: type[Rewrite]) -> tuple[str, int]:
-    """File and line where the code of a pattern raised an error: the innermost line in its file,
-    else where it was raised.
+    """File and line where the code of a pattern raised an error.
+
+    This is the innermost line in the file of the pattern; if there is none, the line that raised
+    the error.
     """
     frames = traceback.extract_tb(error.__traceback__)
     home = class_line(cls)[0]
@@ -60,9 +62,10 @@ def error_line(error: BaseException, cls: type[Rewrite]) -> tuple[str, int]:
 
 
 def line_of_mistake(error: BaseException, cls: type[Rewrite]) -> str:
-    """``FILE:LINE`` in the code of a pattern: the call that raised an error, else the replacement.
+    """``FILE:LINE`` of the mistake in a pattern: of the call that raised an error, or else of the
+    method that makes the replacement.
 
-    Empty without a source.
+    Empty when there is no source.
     """
     frames = [
         (frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)

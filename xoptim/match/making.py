@@ -1,4 +1,4 @@
-"""Make pattern classes from forms shorter than a class."""
+"""Classes of patterns and passes that are made from shorter forms, such as functions or text."""
 
 import re
 from collections.abc import Mapping
@@ -113,8 +113,8 @@ def fault(key: str, value: Any) -> str:
         )
         return "" if is_list else f"is a tuple of Example, not {value!r}"
     if key == "onnxruntime":
-        is_known = isinstance(value, str) and _VERSIONS.fullmatch(value)
-        return "" if is_known else f"is a list of versions such as '>=1.30,<1.33', not {value!r}"
+        is_valid = isinstance(value, str) and _VERSIONS.fullmatch(value)
+        return "" if is_valid else f"is a list of versions such as '>=1.30,<1.33', not {value!r}"
     if key not in _PATTERN_NAMES or (key == "max_opset" and value is None):
         return ""
     return (

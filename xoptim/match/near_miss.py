@@ -1,8 +1,8 @@
 """The nearest miss of an attempt that failed: the same search runs again, for a listener.
 
-The first condition that fails is skipped, to measure how much else would fit; the search path that
-gets furthest is reported. Steps and conditions are those of `xoptim.match.pairing`; each failure is
-turned into a message.
+The first condition that fails is skipped, to measure how much of the pattern fits apart from it.
+The search path that gets furthest is reported. Steps and conditions are those of
+`xoptim.match.pairing`; each failure is turned into a message.
 """
 
 from __future__ import annotations
@@ -106,9 +106,10 @@ class NearPairing(Pairing):
             reason: the reason.
             spec: the pattern node.
             *values: results that the condition is about.
-            near: whether only a value is wrong, which is nearer than a wrong operator.
+            near: whether only a value does not fit: such a miss is nearer than a wrong operator.
             waive: whether the search may continue as if the condition held.
-            is_last: whether all else fits: nearer than a path with as many pairs that ended early.
+            is_last: whether everything else fits: such a miss is nearer than a path that ended
+                early with as many pairs.
         """
         if self._is_complete:
             return False
@@ -147,10 +148,10 @@ class NearPairing(Pairing):
             nodes = (*self.bound, *self.extra)
             line, values = miss.line or self.program.anchor.line, tuple(filter(None, miss.values))
             file = miss.file or self.program.trace.file
-            own = Refusal(
+            own_refusal = Refusal(
                 self._pattern, miss.node, miss.reason, file, line, COMPLETE, values=values
             )
-            for refusal in refusals if refusals and miss.is_general else [*refusals, own]:
+            for refusal in refusals if refusals and miss.is_general else [*refusals, own_refusal]:
                 is_mine = refusal.pattern == self._pattern
                 self._listen(
                     replace(refusal, matched=nodes, total=len(nodes)) if is_mine else refusal

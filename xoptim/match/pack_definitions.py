@@ -1,4 +1,4 @@
-"""Patterns that follow from the definitions of custom operators, which packs state."""
+"""Patterns that follow from the definitions of custom operators in packs."""
 
 import re
 from typing import Final
@@ -92,14 +92,19 @@ def _is_plain(body: FunctionProto) -> bool:
         for node in constants
         for attribute in node.attribute
     )
-    read = {name for node in computed for name in node.input}
-    made = {name for node in computed for name in node.output}
+    read_names = {name for node in computed for name in node.input}
+    made_names = {name for node in computed for name in node.output}
     has_graphs = any(True for _ in inner_graphs(body.node))
-    return are_numbers and not has_graphs and {*body.input} <= read and {*body.output} <= made
+    return (
+        are_numbers
+        and not has_graphs
+        and {*body.input} <= read_names
+        and {*body.output} <= made_names
+    )
 
 
 def _has_form_of(body: FunctionProto, opset: int) -> bool:
-    """Whether the operators of a definition mean the same in an operator set of a model."""
+    """Whether the operators of a definition mean the same in the operator set of a model."""
     stated = next((entry.version for entry in body.opset_import if not entry.domain), opset)
     nodes = (node for node in body.node if not standard_domain(node.domain))
     return all(_is_same(node, stated, opset) for node in nodes)
@@ -123,15 +128,15 @@ def _is_same(node: NodeProto, stated: int, opset: int) -> bool:
 
 def _shown(body: FunctionProto) -> str:
     """The results of a definition as expressions."""
-    shown: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for step in definition_with(body, _Name).steps:
         if step.op_type == "Constant":
             (value,) = step.attributes.values()
             text = value if isinstance(value, _Name) else str(constant_of(step).tolist())
         else:
-            text = f"{step.op_type}({', '.join(shown.get(name, name) for name in step.inputs)})"
-        shown.update(dict.fromkeys(step.outputs, text))
-    return ", ".join(shown.get(name, name) for name in body.output)
+            text = f"{step.op_type}({', '.join(texts.get(name, name) for name in step.inputs)})"
+        texts.update(dict.fromkeys(step.outputs, text))
+    return ", ".join(texts.get(name, name) for name in body.output)
 
 
 class _Name(str):

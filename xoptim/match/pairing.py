@@ -101,8 +101,9 @@ class Pairing:
         return True
 
     def _may_have_more_results(self, spec: PatternNode, node: Node) -> bool:
-        """Whether further results of a node, if it has any, do not change the meaning of the
-        results in the pattern, as they do in Split.
+        """Whether a node may have more results than the pattern node.
+
+        Further results must not change the meaning of the first ones, as they do in Split.
         """
         if len(node.output) <= len(spec.outputs) or any(
             symbol.kind is Variadic for symbol in spec.outputs[-1:]
@@ -159,10 +160,10 @@ class Pairing:
                     return False
             elif not self._unify(symbol, node.input[place], spec, node):
                 return False
-        rest = spec.inputs[variadic]
-        assert rest is not None
+        list_symbol = spec.inputs[variadic]
+        assert list_symbol is not None
         return self._unify_list(
-            rest, tuple(node.input[place] for place in order[count:]), spec, node
+            list_symbol, tuple(node.input[place] for place in order[count:]), spec, node
         )
 
     def terms(self, spec: PatternNode, tree: Tree) -> bool:
@@ -225,17 +226,17 @@ class Pairing:
 
 
 _MAX_ORDERS = 720
-"""Maximal number of orders of operands that are tried, the one of the node first: all orders of six
-operands.
+"""Maximal number of orders of operands that are tried, beginning with the order of the node. Six
+operands have this many orders.
 """
 Examine: TypeAlias = Callable[[Pairing], MatchResult | Misfit | None]
 
 
 class MatchAttempt:
-    """One attempt to find a program at one node, with a pairing that is empty at first.
+    """One attempt to match a program at one node, with a pairing that is empty at first.
 
-    ``examine`` is called with the pairing when all nodes fit one by one and the registers are
-    filled; unless it returns a match, the search continues.
+    When all nodes fit one by one, the registers are filled, and ``examine`` is called with the
+    pairing. The search continues until ``examine`` returns a match.
     """
 
     __slots__ = ("examine", "graph", "pairing")
@@ -297,7 +298,7 @@ class MatchAttempt:
         return self.pairing.names[symbol.index] or ""
 
     def _orders(self, spec: PatternNode) -> Iterable[tuple[int, ...]]:
-        """The orders of operands where they depend on the number of operands.
+        """The orders of operands to try, if they depend on the number of operands of the node.
 
         In each order, the operands that the pattern lists precede the remaining ones.
         """

@@ -1,4 +1,4 @@
-"""The base of all patterns, rewrites that match around a node; the choice among their matches."""
+"""The base class of all patterns, which match around a node, and the choice among their matches."""
 
 from __future__ import annotations
 
@@ -130,11 +130,10 @@ class Claims:
 
 
 def disjoint(matches: Iterable[MatchResult], strategy: str = "largest") -> list[MatchResult]:
-    """A subset of the matches in which each node belongs to at most one match, in the order of a
-    strategy, given by name.
+    """A subset of the matches in which each node belongs to at most one match.
 
-    ``matches`` are in the order in which they were found. Raises `ValueError` when there is no such
-    strategy.
+    ``matches`` are in the order in which they were found; ``strategy`` is the name of the order in
+    which they claim their nodes. Raises `ValueError` when there is no such strategy.
     """
     claims = Claims()
     return [match for match in strategy_named(strategy)(list(matches)) if claims.take(match)]

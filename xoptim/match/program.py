@@ -213,7 +213,10 @@ def _neighbours(trace: Trace, node: PatternNode) -> list[PatternNode]:
 
 
 def _forward(trace: Trace, depth: Mapping[int, int]) -> MatchStep | None:
-    """The step to a node that reads a result or, failing that, an operand of the nodes so far."""
+    """The step to another node of the pattern that reads a value of the nodes so far.
+
+    A result of the nodes is preferred to an operand.
+    """
     registers = {
         s.index
         for n in trace.nodes

@@ -1,5 +1,7 @@
-"""Patterns that quantize operands, which changes results by an error that a user allows, or prepare
-for that.
+"""Base classes of the patterns of quantization: patterns that quantize operands, and patterns that
+prepare for it.
+
+Quantizing operands changes results, within an error that the user allows.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -18,9 +20,11 @@ from xoptim.match.view import GraphView
 Range: TypeAlias = tuple[float, float]
 """The smallest and the largest number of a tensor."""
 MASK: Final = 1e8
-"""Numbers of this size, as in masks, are taken for infinity in conversions to 16 bits."""
+"""Larger magnitudes stand for infinity, as in attention masks: they do not count in the ranges for
+float16 conversion.
+"""
 FEWEST_STORED: Final = 1024
-"""Smaller constants stay as they are: constant folding would undo the change."""
+"""Constants with fewer numbers stay in float32: constant folding would undo the change."""
 LARGEST: Final = 2.0**100
 """Larger numbers are not quantized: rounded up, they might not be finite."""
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
@@ -28,7 +32,7 @@ _quantizers = lazy_module("onnxruntime.quantization.quant_utils")
 
 
 class QuantizationParameters(NamedTuple):
-    """How an activation is quantized to uint8.
+    """The scale and the zero point with which an activation is quantized to uint8.
 
     Attributes:
         scale: a float32 scalar.
@@ -104,14 +108,14 @@ class QuantizationPattern(PatternOptimization):
     Class attributes:
         bits: number of bits of quantized operands: of integers, or of the fraction of floats.
         width: number of bits that a weight takes in the file, with its share of the scales.
-        is_alternative: whether it is a second form, with a smaller error, of MatMuls that another
-            pattern of the scheme quantizes.
+        is_alternative: whether another pattern of the scheme quantizes the same MatMuls, with a
+            larger error.
         quantizes_activations: whether it quantizes the activations of a MatMul at each run, and not
             only constants.
         quantizes_result: whether its result is quantized, so that an operator that reads the result
             may be quantized as well.
-        time: time of a MatMul, 1 being that of float32 (lab/payoff.md), by which forms of one
-            MatMul are compared; 1 if only bytes are saved.
+        time: time of a MatMul, relative to float32 (lab/payoff.md), by which the forms of a MatMul
+            are compared; 1 if only bytes are saved.
     """
 
     exactness: ClassVar[Exactness] = "approximate"
@@ -136,7 +140,7 @@ class QuantizationPattern(PatternOptimization):
 
 
 class StoringPattern(QuantizationPattern):
-    """A pattern of weight-only quantization, which computes everything in float32."""
+    """A pattern that stores constants in lower precision; all operators compute in float32."""
 
     time = 1.0
 
@@ -212,12 +216,12 @@ class BlockPattern(QuantizationPattern):
 
 
 class ScalingPattern(PatternOptimization):
-    """A pattern that moves scales of channels from one constant to another, so that quantizing both
-    loses less.
+    """A pattern that moves scales of channels from one constant to another, so that quantization of
+    both has a smaller error.
 
     Args:
-        channels: channels of tensors on samples, by name; other tensors stay. ``None``: the
-            constants alone decide.
+        channels: channels of tensors on samples, by name; the scales of other tensors stay.
+            ``None``: the constants alone determine the scales.
     """
 
     channels: Mapping[str, Channels] | None = None
@@ -232,7 +236,7 @@ class BlockScalingPattern(ScalingPattern):
 
     Args:
         scales: divisors of the channels of activations, by name; other activations stay. ``None``:
-            the constants alone decide.
+            the constants alone determine the scales.
     """
 
     scales: Mapping[str, Numbers] | None = None

@@ -1,4 +1,6 @@
-"""Regions of nodes that can compute values in another form: a slice of an axis, another rank."""
+"""Regions of nodes that can compute their results in another form, such as a slice of an axis or
+another rank.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,9 @@ Equal forms of one value are one tensor.
 
 
 class Carried(NamedTuple):
-    """A node that computes in another form."""
+    """The changes with which a node computes its results in another form."""
 
-    # the forms of the operands that are needed in another form, by index; other operands stay
+    # the forms of the operands that must have another form, by index; other operands stay
     operands: Mapping[int, Form]
     changed: Mapping[str | int, Any]  # parameters that change (`xoptim.match.axes.parameters`)
 
@@ -32,7 +34,7 @@ class Carried(NamedTuple):
 
 @dataclass
 class AxisRegion:
-    """Nodes that can compute in another form."""
+    """Connected nodes that can compute their results in another form."""
 
     # the values that the nodes read or write in another form, in the order of the search
     forms: dict[str, Form]
@@ -51,7 +53,7 @@ class AxisRegion:
         return {name for node, carried in self.nodes.items() for name in carried.unchanged(node)}
 
     def first(self, count: int) -> AxisRegion:
-        """The region when it had this many nodes."""
+        """The region as it was when it had ``count`` nodes."""
         nodes = dict(islice(self.nodes.items(), count))
         names = {
             next(iter(self.forms)),
@@ -82,15 +84,20 @@ class AxisRegion:
 
 
 def region_above(
-    g: GraphView, reader: Node, form: Form, carry: Callable[[Node, Form], Carried | None], most: int
+    g: GraphView,
+    reader: Node,
+    form: Form,
+    carry: Callable[[Node, Form], Carried | None],
+    max_nodes: int,
 ) -> AxisRegion:
-    """At most ``most`` nodes above ``reader``; only these nodes and ``reader`` read their results.
+    """The nodes that compute the first operand of ``reader``, if they can compute it in ``form``.
 
-    ``reader`` needs its first operand in ``form``; ``carry`` returns how a node computes its result
-    in a form.
+    Only ``reader`` and other nodes of the region read their results. The region has at most
+    ``max_nodes`` nodes. ``carry`` returns the changes with which a node computes its result in a
+    form; ``None`` if it cannot.
     """
     region = AxisRegion({reader.input[0]: form})
-    while len(region.nodes) < most:
+    while len(region.nodes) < max_nodes:
         node, carried = _last_above(g, region, reader, carry)
         if node is None or carried is None:
             break
@@ -106,7 +113,7 @@ def region_above(
 def _last_above(
     g: GraphView, region: AxisRegion, reader: Node, carry: Callable[[Node, Form], Carried | None]
 ) -> tuple[Node | None, Carried | None]:
-    """The last node that can be added, with how it computes its result; none if no node can."""
+    """The last node that can be added, with its changes; ``(None, None)`` if no node can."""
     unchanged = region.unchanged | {*reader.input[1:]}
     candidates = [
         (node, name)
@@ -129,12 +136,13 @@ def _last_above(
 
 
 def region_below(
-    g: GraphView, forms: dict[str, Form], carry: Callable[[Node], Carried | None], most: int
+    g: GraphView, forms: dict[str, Form], carry: Callable[[Node], Carried | None], max_nodes: int
 ) -> AxisRegion:
-    """The nodes, at most ``most``, that read values in another form, in the order of the graph.
+    """The nodes, at most ``max_nodes``, that can read values in another form.
 
-    ``carry`` is called for producers first. It returns how a node computes its results, and adds
-    the forms of the results, and of other values that the node needs, to ``forms``.
+    ``carry`` is called for each node after its producers. It returns the changes with which the
+    node computes its results in another form; ``None`` if it cannot. It adds the forms of these
+    results, and of other values that the node needs, to ``forms``.
     """
     region = AxisRegion(forms)
     pending = {reader for name in forms for reader in g.next_nodes(name)}
@@ -142,7 +150,7 @@ def region_below(
         reader = min(pending, key=lambda n: n.label)
         pending.remove(reader)
         count = len(forms)
-        carried = carry(reader) if len(region.nodes) < most else None
+        carried = carry(reader) if len(region.nodes) < max_nodes else None
         if carried is None:
             region.stopped = region.stopped or reader
         else:

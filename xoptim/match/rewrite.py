@@ -1,5 +1,5 @@
-"""The metadata common to all rewrites, the rewrites that run over a whole model, and their
-contracts.
+"""The metadata of all rewrites, the rewrites that run over a model, and the conditions that these
+require and ensure.
 
 `Rewrite` has two subclasses: `xoptim.match.pattern.PatternOptimization`, which matches around a
 node and is applied there, and `ModelPass`, which runs over a model.
@@ -88,8 +88,7 @@ class Example:
         opset: version of the standard operator set.
         domains: versions of other operator sets; 1 for ``com.microsoft`` and ``ai.onnx.ml`` where
             the graphs use these.
-        ranges: lowest and highest value of the feeds of some inputs, where random numbers would be
-            invalid.
+        ranges: name, lowest and highest value of inputs for which other random numbers are invalid.
     """
 
     before: str
@@ -111,7 +110,7 @@ class Example:
 
     @classmethod
     def only(cls, before: str, after: str, **others: Any) -> "tuple[Example]":
-        """The ``examples`` of a rewrite that has one; the parameters are the attributes."""
+        """The ``examples`` of a rewrite with one example; the parameters are its attributes."""
         return (cls(before, after, **others),)
 
     @classmethod
@@ -238,11 +237,11 @@ def _sections(cls: type) -> tuple[str, dict[str, str]]:
     """The docstring of a class up to its sections What, Why and Refuses when, and their texts by
     name.
     """
-    head, *rest = re.split(
+    head, *parts = re.split(
         rf"^({'|'.join(_SECTIONS)}):", inspect.cleandoc(cls.__doc__ or ""), flags=re.MULTILINE
     )
     return head.rstrip(), {
-        name: text.rstrip() for name, text in zip(rest[::2], rest[1::2], strict=True)
+        name: text.rstrip() for name, text in zip(parts[::2], parts[1::2], strict=True)
     }
 
 

@@ -1,4 +1,4 @@
-"""Assumptions about inputs: one of several sizes, and tensors without NaN, infinity and -0."""
+"""Questions about assumptions: whether a size has a value, and whether a tensor is finite."""
 
 from collections.abc import Collection, Sequence
 from typing import Final
@@ -20,7 +20,7 @@ _MAX_DEPTH: Final = 24
 
 
 def is_assumed(graph: Graph, word: str, name: str) -> bool:
-    """Whether a property is assumed of all tensors, or of this input of the model."""
+    """Whether a property of values is assumed of all tensors, or of the input ``name``."""
     assumptions = graph.model.assumptions
     return assumptions.has(word) or (
         assumptions.has(word, name)
@@ -30,7 +30,7 @@ def is_assumed(graph: Graph, word: str, name: str) -> bool:
 
 
 def is_one_assumed(graph: Graph, cases: Collection[tuple[Dim, int]]) -> bool:
-    """Whether an assumption says that at least one of some sizes is equal to its number."""
+    """Whether an assumption implies that at least one of several sizes has the number given."""
     model = graph.model
 
     def is_case(name: str, fact: SizeFact) -> bool:

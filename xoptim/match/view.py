@@ -33,7 +33,7 @@ CPUS: Final[tuple[Cpu, ...]] = get_args(Cpu)
 
 
 class InputTensors:
-    """The tensor inputs of a graph, then of the enclosing graphs, listed once for many look-ups."""
+    """The tensor inputs of a graph and of its enclosing graphs, listed once for many look-ups."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -53,7 +53,7 @@ class InputTensors:
         """Symbols in the first two axes of inputs, if these axes are assumed not to be empty."""
         if not self._graph.model.assumptions.has("nonempty"):
             return frozenset()
-        # where past + n is not 0, past or n may be 0; where 2*n is not 0, n is not 0
+        # from past + n != 0 nothing follows about n, from 2*n != 0 follows n != 0
         axes = [
             axis for _, shape in self._tensors for axis in shape[:2] if not isinstance(axis, int)
         ]
@@ -144,19 +144,25 @@ class GraphView(GraphQueries):
         return self._input_tensors.leading
 
     def assumes(self, word: str, name: str = "") -> bool:
-        """Whether a word of the default set is assumed of the model, or a property of values of all
-        tensors, or of the input ``name``.
+        """Whether an assumption holds.
+
+        Args:
+            word: a word of the default set, such as ``nonempty``, or a property of values, such as
+                ``finite``.
+            name: the input that has the property; empty for a property of all tensors.
         """
         return is_assumed(self.scope, word, name)
 
     def assumes_one_of(self, *cases: tuple[Dim, int]) -> bool:
-        """Whether one of some sizes is equal to its number, or an assumption such as ``batch == 1
-        or seq == 1`` says so.
+        """Whether at least one of some sizes is equal to its number.
+
+        Either its dimension is that number, or an assumption such as ``batch == 1 or seq == 1``
+        implies it.
         """
         return any(size == number for size, number in cases) or is_one_assumed(self.scope, cases)
 
     def is_finite(self, name: str) -> bool:
-        """Whether it follows from assumptions that a tensor has no NaN, infinity or -0."""
+        """Whether a tensor has no NaN, infinity or -0, by assumptions or by its operator."""
         return is_finite(self.scope, name)
 
     def has_device(self, name: str) -> bool:
@@ -212,8 +218,10 @@ class GraphView(GraphQueries):
         return read_moved(self.scope, node, name)
 
     def is_stored(self, name: str) -> bool:
-        """Whether a result is a stored constant that others of its size may replace: not computed,
-        and not in the external data of a model whose weights are too large for memory.
+        """Whether a result is a stored constant that a new constant of its size may replace.
+
+        False for a computed constant, and for external data of a model whose weights are too large
+        for memory.
         """
         tensor = self.scope.tensor(name)
         if tensor is None or not tensor.is_external:

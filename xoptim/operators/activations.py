@@ -1,4 +1,4 @@
-"""Definitions of activations, those of onnxruntime included, and where they change their form."""
+"""Definitions of activations of ONNX and onnxruntime, and the numbers at which they have kinks."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,5 +1,5 @@
-"""Where the axes of results come from, and how a node is written when axes are permuted, inserted,
-dropped, split or cut.
+"""The axes of operands from which the axes of results come, and the changes of a node when axes are
+permuted, inserted, dropped, split or cut.
 
 Each operator is described once. An axis of a result has a label, a number, which the axes of
 operands that it comes from also have. The labels determine all changes: operands are permuted like
@@ -45,7 +45,7 @@ class Numbers(NamedTuple):
 
 @dataclass(frozen=True)
 class Axes:
-    """Where the axes of the results of a node come from."""
+    """The axes of operands from which the axes of the results of a node come."""
 
     # The axes of each operand; ``None`` for a number, a parameter, or an operand that is omitted
     operands: tuple[AxisOperand | None, ...]
@@ -54,8 +54,8 @@ class Axes:
     swaps: bool = False  # whether the last two may change places if the two operands do
     # axes of the results that replace an axis of the first operand
     blocks: Mapping[int, Labels] = field(default_factory=dict)
-    # Parameters that name axes of the first operand, or of the result if only that has them; sets
-    # in any order
+    # Parameters that name axes of the first operand, or of the result if only the result has them;
+    # a set if their order does not matter
     names: Mapping[str, int | Labels | frozenset[int]] = field(default_factory=dict)
     # Parameters with numbers for axes, by name, or by place if they are operands
     numbers: Mapping[str | int, Numbers] = field(default_factory=dict)

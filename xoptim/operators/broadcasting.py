@@ -275,7 +275,7 @@ def _shape(ctx: NodeContext, a: Info, b: Info) -> Shape | None:
 def arithmetic(ctx: NodeContext) -> Results:
     """Operands and result have one type.
 
-    The exponent of Pow may have another one since operator set 12.
+    The exponent of Pow may have another type since operator set 12.
     """
     a, b = ctx.input(0), ctx.input(1)
     if a is None or b is None or a.container or b.container:

@@ -155,8 +155,8 @@ def size(ctx: NodeContext) -> Results:
 
 
 _EXACT: Final = 2**52
-"""Doubles hold numbers below this and the distances between them, and round no fraction of such a
-distance to an integer.
+"""Numbers below this, and the distances between them, are exact in double precision. A quotient of
+such a distance that is no integer is not rounded to one.
 """
 _SMALL_STEP: Final = 8
 

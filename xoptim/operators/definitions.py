@@ -60,7 +60,7 @@ def place_of(domain: str, op_type: str, result: str) -> tuple[str, int] | None:
 
 
 def defined(domain: str, op_type: str) -> DefinedOperator | None:
-    """An operator with its definition, which a pack may state too; ``None`` for one without."""
+    """An operator with its definition, which may be that of a pack; ``None`` without one."""
     operator = operator_of(domain, op_type)
     if operator.definition is not None:
         return _defined(operator.definition)

@@ -192,7 +192,9 @@ _RULES: Final[dict[str, Callable[[Dim], Dim | None]]] = {
     "Sign": _sign,
 }
 _OWN_FORMULAS: Final = ("Cast", "Clip", "IsInf", "IsNaN", "Not")
-"""Elementwise operators with further known facts, or whose result has another type."""
+"""Elementwise operators with a formula of their own: more facts are known about their results, or
+these have another type.
+"""
 
 
 @infers(*(name for name in _ELEMENTWISE if name not in _OWN_FORMULAS))

@@ -165,10 +165,10 @@ def unsqueeze(ctx: NodeContext, x: Info) -> Results:
     places = {normalized(axis, rank) for axis in axes}
     if None in places or len(places) < count:  # out of range, or listed twice
         return (Info(x.dtype),)
-    rest = iter(x.shape)
+    dims = iter(x.shape)
     return (
         valued(
-            x.dtype, tuple([1 if axis in places else next(rest) for axis in range(rank)]), x.data
+            x.dtype, tuple([1 if axis in places else next(dims) for axis in range(rank)]), x.data
         ),
     )
 
@@ -219,11 +219,14 @@ def _solve(
         else:
             dims.append(size if size >= 0 else None)
     missing = [index for index, dim in enumerate(dims) if dim is None]
-    rest = None
+    missing_dim = None
     if len(missing) == 1 and source is not None:
-        rest = _left_over(source, [dim for dim in dims if dim is not None])
+        missing_dim = _left_over(source, [dim for dim in dims if dim is not None])
     return tuple(
-        [dim if dim is not None else rest if rest is not None else ctx.fresh() for dim in dims]
+        [
+            dim if dim is not None else missing_dim if missing_dim is not None else ctx.fresh()
+            for dim in dims
+        ]
     )
 
 
@@ -248,15 +251,15 @@ def _exact_target(source: Shape, target: Sequence[Dim]) -> Sequence[Dim]:
 
 def _left_over(source: Shape, used: list[Dim]) -> Dim | None:
     """The dimension that, multiplied by ``used``, gives as many elements as the source has."""
-    rest = list(source)
+    remaining = list(source)
     divisors: list[Dim] = []
     for dim in used:
         # The same factor on both sides cancels: where it is 0, the tensor is empty for every size.
-        if dim in rest and dim != 0:
-            rest.remove(dim)
+        if dim in remaining and dim != 0:
+            remaining.remove(dim)
         else:
             divisors.append(dim)
-    total, divisor = product(rest), product(divisors)
+    total, divisor = product(remaining), product(divisors)
     if divisor == 0:
         return None  # -1 next to a dimension of size 0 has no unique solution
     quotient = exact_quotient(total, divisor)

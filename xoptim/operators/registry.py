@@ -71,18 +71,19 @@ class Operator:
     traits: set[Trait] = field(default_factory=set)
     formula: Formula | None = None  # types, shapes and small values of the results
     kernel: Kernel | None = None  # values of the results of constants
-    axes: AxesRule | None = None  # where the axes of the results come from
-    cost: CostKind | None = None  # what a node does with each element
-    operations: Operations | None = None  # how many operations a node takes
-    # Of custom operators: a function with the same results, and what a call looks like
+    axes: AxesRule | None = None  # the axes of operands from which the axes of the results come
+    cost: CostKind | None = None  # the kind of work for each element
+    operations: Operations | None = None  # the number of operations of a node
+    # Of custom operators: a function with the same results, and the schema of their calls
     definition: onnx.FunctionProto | None = None
     schema: onnx.defs.OpSchema | None = None
-    kinks: tuple[float | str, ...] = ()  # where it changes its form, see `kinks`
-    # The values that suit an operand, by its position; a missing one takes any number
+    kinks: tuple[float | str, ...] = ()  # numbers at which it changes its form, see `kinks`
+    # The values that suit an operand, by its position; an operand that is missing takes any number
     operand_kinds: Mapping[int, OperandKind | Indices | Lengths] = field(default_factory=dict)
     carried: Collection[int] = ()  # operands whose numbers the results hold, see `carries`
     steered_from: int | None = None  # the first operand that decides sizes, see `steers`
-    body: str = ""  # of others: the text of a definition, see `xoptim.operators.definitions`
+    # of other operators: the text of a definition, see `xoptim.operators.definitions`
+    body: str = ""
 
 
 OPERATORS: Final[dict[OperatorKey, Operator]] = {}
@@ -192,7 +193,7 @@ def describes(*op_types: str, domain: str = "") -> Callable[[AxesRule], AxesRule
 
 
 def costs(kind: CostKind, *op_types: str, domain: str = "") -> None:
-    """Register what nodes of one or several operators of a domain do with each element."""
+    """Register the kind of work that one or several operators of a domain do for each element."""
     for op_type in op_types:
         operator = record(domain, op_type)
         assert operator.cost is None, f"two costs of {op_type}"
@@ -242,7 +243,8 @@ ALL_OPERANDS: Final = range(1 << 31)
 
 def carries(*op_types: str, operands: Collection[int] = (0,), domain: str = "") -> None:
     """Register the operands whose numbers are those of the results: moved, selected, bounded or
-    converted. What a consumer wants of the result, verification feeds to such an operand.
+    converted. Verification feeds such an operand with the values that suit a consumer of the
+    result.
     """
     for op_type in op_types:
         record(domain, op_type).carried = operands
@@ -259,9 +261,9 @@ def steers(operand: int, *op_types: str, domain: str = "") -> None:
 def add_operators(operators: Mapping[str, Operator]) -> None:
     """Add facts about custom operators, by names such as ``acme::Foo``.
 
-    Raises `ValueError` when a name is not that of a custom operator, when another pack describes
-    it, when its definition or its schema has another name, or when an operand is of an unknown
-    kind; and `RecursionError` when a definition calls itself.
+    Raises `ValueError` when a name is not that of a custom operator, or when another pack describes
+    the operator; when the definition or the schema has another name; or when an operand is of an
+    unknown kind. Raises `RecursionError` when a definition calls itself.
     """
     rows = {_key(name): operator for name, operator in operators.items()}
     for key, operator in rows.items():

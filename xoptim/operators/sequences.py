@@ -106,8 +106,8 @@ def concat_from_sequence(ctx: NodeContext) -> Results:
     axis = normalized(integer(ctx, "axis"), len(shape) + (1 if new_axis else 0))
     if axis is None or new_axis is None:
         return [Info(element.dtype)]
-    rest = shape[axis:] if new_axis else shape[axis + 1 :]
-    return [Info(element.dtype, (*shape[:axis], ctx.fresh(), *rest))]
+    tail = shape[axis:] if new_axis else shape[axis + 1 :]
+    return [Info(element.dtype, (*shape[:axis], ctx.fresh(), *tail))]
 
 
 shapes("SequenceLength", dtype=TensorProto.INT64, operands=())(scalar_result)

@@ -1,8 +1,8 @@
 """Convolutions and pools: the sizes of the results of sliding windows, in symbolic arithmetic.
 
-Source: the formulas in the operator documentation of Conv, ConvTranspose and MaxPool; for
-``ceil_mode`` the rule of operator set 22, which onnxruntime applies to every version: a window that
-starts in the padding at the end is dropped.
+Source: the formulas in the operator documentation of Conv, ConvTranspose and MaxPool. For
+``ceil_mode``, the source is the rule of operator set 22, which onnxruntime applies to every
+version: a window that starts in the padding at the end is dropped.
 """
 
 import math
@@ -55,8 +55,8 @@ class Window:
     dilations: list[int]
     pads: list[int]
     same: bool
-    """Padded so that the size is the input's divided by the stride (times the stride, for
-    transposed convolution).
+    """Whether the padding makes the size that of the input divided by the stride; for a transposed
+    convolution, multiplied by it.
     """
     ceil: bool
 

@@ -1,4 +1,4 @@
-"""The examples of patterns: as models, and how equal they are proved to be before and after."""
+"""The examples of patterns: as models, and proofs that the models before and after are equal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def parse(text: str, opset: int = 18, domains: Sequence[tuple[str, int]] = ()) -
     and of local functions.
 
     The text is in ONNX's syntax, with no header except metadata, ``<metadata_props: ["key" :
-    "value"]>``. Raises `ValueError`, which shows the text, if it is not.
+    "value"]>``. Raises `ValueError`, which shows the text, if the text is not valid.
     """
     metadata, text = (
         (f", {match[1]}", text[match.end() :]) if (match := _METADATA.match(text)) else ("", text)

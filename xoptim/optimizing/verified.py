@@ -97,7 +97,7 @@ class VerifiedModel:
 def optimize_verified(
     model: Source | str | Path | onnx.ModelProto, options: OptimizationOptions, plan: Plan
 ) -> VerifiedModel:
-    """Optimize a model and compare it with the original; if results differ, again without the
+    """Optimize a model and compare it with the original; if results differ, repeat both without the
     culprit.
 
     A warning is logged for each rewrite that is dropped. Raises `ModelError` when the model cannot

@@ -33,7 +33,7 @@ _MAX_COPY: Final = 1 << 16
 _MIN_NARROW: Final = 1024
 """From this many elements on, narrow types stay narrow, such as those of quantized weights."""
 _MIN_NARROW_ALWAYS: Final = 2
-"""The same where folding may add nothing."""
+"""The same limit if folding may add no bytes."""
 _ENTRY: Final = "xoptim.growth"
 """Metadata key of a model with results that were too large to fold."""
 _ENTRY_FORMAT: Final = re.compile(
@@ -68,8 +68,8 @@ class Unfolded(JsonResult):
         operators: number of nodes by operator.
         size: bytes that folding them would add.
         allowed: bytes that folding may add.
-        used: bytes of these by which the constants in the file are larger than those given.
-        copies: number of nodes for which there was room, but whose operands stay in the model.
+        used: bytes by which the constants in the file exceed those of the original model.
+        copies: number of nodes that were refused only because an operand of the same size stays.
     """
 
     __json__ = JsonForm("operators bytes=size allowed_bytes=allowed")
@@ -203,7 +203,7 @@ def growth_of(model: Model, choice: int | str | None) -> Growth:
 class NoteGrowth(Step):
     """Writes the bytes that folding added into the metadata, if some results were too large.
 
-    Without that, each further optimization would fold some more of these results.
+    Without the entry, each further optimization would fold some more of these results.
     """
 
     title = "note_growth"

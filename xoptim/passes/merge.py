@@ -91,10 +91,10 @@ class MergeNodes(GraphPass):
     """Keeps the first of several equal nodes (common subexpressions).
 
     Operands of commutative operators may be in either order. Nodes that draw random numbers are
-    equal if they have equal seeds. Integer results are also equal if
-    their elements are equal expressions of the model's dimensions. If both nodes produce graph
-    outputs, the second one becomes an Identity of the first, and its consumers read the first. A
-    node of a subgraph is replaced by an equal node that precedes the subgraph.
+    equal if they have equal seeds. Integer results are also equal if their elements are equal
+    expressions of the model's dimensions. If both nodes produce graph outputs, the second one
+    becomes an Identity of the first, and its consumers read the first. A node of a subgraph is
+    replaced by an equal node that precedes the subgraph.
     """
 
     title = "merge_nodes"

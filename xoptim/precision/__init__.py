@@ -1,4 +1,4 @@
-"""Quantization within an error that the user allows: what is quantized, and what that gives."""
+"""Quantization and float16 conversion, within an error that the user allows."""
 
 from typing import TYPE_CHECKING
 

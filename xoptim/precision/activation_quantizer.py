@@ -1,4 +1,7 @@
-"""QDQ around the operators between quantized MatMuls and convolutions, within an error."""
+"""Choice of the activations between quantized MatMuls and convolutions that get QDQ.
+
+QDQ is a QuantizeLinear followed by a DequantizeLinear.
+"""
 
 from __future__ import annotations
 
@@ -29,17 +32,17 @@ from xoptim.system.machine import release_memory
 from xoptim.verification.runs.session import Session
 
 _PATTERN: Final = "Int8Activations"
-"""Stands for a pattern in candidates that are activations; no pattern class has this name."""
+"""Name of the pattern in candidates that are activations. No pattern class has this name."""
 _ATTEMPTS: Final = 6
 
 
 class ActivationQuantizer:
-    """Chooses which activations of a model with quantized weights get QDQ.
+    """Chooses the activations of a model with quantized weights that get QDQ.
 
     Args:
         ready: the float32 model.
-        reference: its outputs.
-        precision: the error allowed, and how ranges are found.
+        reference: the outputs of the float32 model.
+        precision: the error allowed, and the calibration of ranges.
         budget: the time of the search.
     """
 
@@ -70,7 +73,7 @@ class ActivationQuantizer:
 
     @cached_property
     def _kept(self) -> set[str]:
-        """The activations that stay in float32 because they determine what the model chooses."""
+        """The activations that stay in float32 because a TopK or ArgMax depends on them."""
         return kept_values(self._ready.model, self._precision)
 
     @cached_property
@@ -81,7 +84,7 @@ class ActivationQuantizer:
     def choose(
         self, model: onnx.ModelProto, weights: Sequence[Measured], weighted: Collection[str]
     ) -> tuple[str, ...]:
-        """The activations that get QDQ: all, or those with the smallest errors, within the aim.
+        """The activations that get QDQ: all of them, or those with the smallest errors.
 
         Half of the remaining squared error is left to constants stored in lower precision.
 
@@ -118,7 +121,7 @@ class ActivationQuantizer:
     def _within(
         self, model: onnx.ModelProto, names: Sequence[str], weights: Sequence[Measured], aim: float
     ) -> list[Measured]:
-        """Activations that together keep the aim, in the order in which they were chosen."""
+        """Activations whose joint error is at most ``aim``, in the order of their choice."""
         samples = self._reference.samples
         tensors = {name: self._tensors([name]) for name in names}
         session = _SwitchedActivations(model, self._ready, tensors, self._reference, self._budget)
@@ -127,7 +130,7 @@ class ActivationQuantizer:
         for name in names:
             if self._budget.is_over():
                 break
-            key = _key(name)  # an operator with weights may have the same result
+            key = _key(name)  # the result itself is the key of the operator that computes it
             candidate = Candidate(key, name, _PATTERN, "", (0, 0))
             together = session.errors({key: _PATTERN}, samples.to_choose)
             pairs = zip(together, base, strict=True)
@@ -183,7 +186,7 @@ class _SwitchedActivations:
 
 
 def _key(name: str) -> str:
-    """The key of an activation among results of operators."""
+    """The key of an activation, different from that of the operator that computes it."""
     return f"{name}/activation"
 
 
@@ -225,8 +228,8 @@ def _with_qdq(
 
     Args:
         model: the model.
-        tensors: their scales and zero points, by name.
-        switches: the Boolean inputs that say whether a tensor is quantized.
+        tensors: the scale and zero point of each tensor, by its name.
+        switches: the Boolean input that tells whether a tensor is quantized, by the tensor's name.
     """
     result = onnx.ModelProto()
     result.CopyFrom(model)

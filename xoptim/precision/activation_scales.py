@@ -1,4 +1,4 @@
-"""Scales of channels, searched on samples, to move from activations to block-wise weights (AWQ)."""
+"""Search for channel scales that move from activations to block-wise weights (AWQ)."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class ScaleSearch:
     """Finds channel scales with which the weights of MatMuls have smaller errors.
 
     Attributes:
-        form: how weights are rounded.
+        form: bits and block size of the weights.
         op_types: of the operators that multiply by weights.
         feeds: samples.
         settings: of the session that runs the samples.
@@ -81,7 +81,7 @@ class ScaleSearch:
 
 
 def _scale(weights: np.ndarray, form: BlockFormat, moments: Moments) -> Numbers | None:
-    """The best scale of each channel of activations; ``None`` where samples give none."""
+    """The best scale of each channel of activations; ``None`` if the samples do not tell it."""
     if not moments.is_fit or not moments.count or moments.curvature is None:
         return None
 
@@ -92,7 +92,8 @@ def _scale(weights: np.ndarray, form: BlockFormat, moments: Moments) -> Numbers 
         blocks = best_blocks(scaled, form, divided)
         return output_error(scaled, blocks, divided.hessian, form)
 
-    # AWQ takes mean magnitudes; `magnitudes` excludes what error feedback makes up for
+    # AWQ uses mean magnitudes. `Curvature.magnitudes` leaves out the part of an error that error
+    # feedback corrects in later rows.
     return best_scale(moments.curvature.magnitudes, error)
 
 
@@ -110,7 +111,10 @@ def _sources(
     producers: Collection[str],
     op_types: Collection[str],
 ) -> dict[Activations, list[WeightKey]]:
-    """For each result of a producer that only MatMuls by constants read: those constants."""
+    """The weights that multiply each result of a producer.
+
+    Results that anything but a MatMul by constant weights reads are missing.
+    """
     results = {
         name
         for node in model.graph.node

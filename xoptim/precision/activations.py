@@ -1,9 +1,9 @@
 """The activations between quantized operators, and the operators that read and compute them.
 
-A *function* is all operators that one activation alone determines, up to the next MatMul,
-normalization, Softmax, or operator that reads another activation: a Gelu, a rotary embedding or an
-RMSNorm, with the data movement around it. A function is quantized as one operator, as compilers
-fuse it.
+A *function* is a group of operators whose results depend on one activation only. It ends before
+the next MatMul, normalization, Softmax, or operator that reads another activation. Examples are a
+Gelu, a rotary embedding and an RMSNorm, with the data movement around them. A function is quantized
+as one operator, because compilers fuse it.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -22,7 +22,9 @@ _NORMALIZATIONS: Final = frozenset(
 )
 """Operators that are quantized on their own, with QDQ on both sides."""
 _MASKING: Final = frozenset(("Add", "Sub", "Where", "Max", "Min"))
-"""Operators that apply a mask. Samples without padding do not show the numbers of a mask."""
+"""Operators that may apply an attention mask. Samples without padding do not show the large
+negative numbers that a mask adds, so the range of such a result is not known.
+"""
 _MULTIPLYING: Final = frozenset(("MatMul", "FusedMatMul", "Gemm", "Conv", "ConvTranspose"))
 """Operators that compute with integers, whatever type their result has."""
 _FUSED: Final = frozenset(("Relu", "Clip"))
@@ -67,8 +69,10 @@ class Activations:
     def useful(
         self, candidates: Collection[str], quantized: Collection[str], weighted: Collection[str]
     ) -> set[str]:
-        """The activations of operators whose activations are all quantized: what such an operator
-        reads, and its result if none of `readers` reads that.
+        """The candidates that at least one quantized operator needs.
+
+        An operator is quantized if all activations around it are. It needs the activations that it
+        reads, and its result only if none of `readers` reads this result.
 
         Args:
             candidates: the activations to select from.
@@ -125,7 +129,7 @@ class _ActivationFinder:
         self._outputs = {value.name for value in graph.output}
         self._sizes = {tensor.name: prod(tensor.dims) for tensor in graph.initializer}
         self._uses: dict[str, int] = {}
-        self._roots = {  # the activation behind a tensor
+        self._roots = {  # the activation from which each tensor is computed
             value.name: value.name
             for value in graph.input
             if value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
@@ -133,7 +137,7 @@ class _ActivationFinder:
         }
         # computed without any activation, such as masks and shapes
         self._inactive = {value.name for value in graph.input} - self._roots.keys()
-        self._sources: dict[str, str] = {}  # the tensor before a movement
+        self._sources: dict[str, str] = {}  # the operand of a data movement, by its result
         self._masked: set[str] = set()
         self._bare: set[str] = set()  # results of operators with weights, before their bias
         self._operators: list[onnx.NodeProto] = []
@@ -182,7 +186,10 @@ class _ActivationFinder:
             self._masked.update(node.output)
 
     def _start(self, node: onnx.NodeProto) -> None:
-        """Record a node that reads no activation: its result is one if it reads an embedding."""
+        """Record a node that reads no activation.
+
+        Its result is an activation if the node reads an embedding.
+        """
         sizes = [self._sizes.get(name, 0) for name in node.input if name]
         if all(name in self._sizes for name in node.input if name):
             self._sizes.update((name, max(sizes, default=0)) for name in node.output)

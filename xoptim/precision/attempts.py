@@ -35,10 +35,11 @@ from xoptim.verification.runs.session_settings import SessionSettings
 
 _ATTEMPTS: Final = 6
 _KEPT_SQUARE: Final = 0.9
-"""Part of the squared errors that the operators keep in the next attempt; constants get the rest.
-"""
+"""Part of their squared errors that operators keep in the next attempt; constants get the rest."""
 _SLOWER: Final = (1.3, float("inf"))
-"""Further limits of an operator's time: a slower operator may save conversions around it."""
+"""Further limits of an operator's time, relative to float32. A quantized operator that is slower
+may still save conversions around it.
+"""
 _FASTER_MODEL: Final = 0.98
 """A model that takes more than this part of the float32 time is not worth its error."""
 _NOISE: Final = 0.03
@@ -60,10 +61,10 @@ class PrecisionAttempt:
         fake_quantized: with quantized operands, computed in float32.
         applied: results that were quantized, and constants that were stored, with the names of the
             patterns.
-        model: computed with integers; the fake-quantized one where constants were stored, as its
-            time does not count then.
-        errors: of the model on all samples, or `CERTAIN` times the expected errors where these are
-            larger.
+        model: the model with integer operators. Where constants were stored, it is the
+            fake-quantized model, because the time of such an attempt is not measured.
+        errors: of the model on all samples; of a slice whose expected error times `CERTAIN` is
+            larger, this product.
         chosen: the operators and the constants, in the order in which they were chosen.
         size: bytes of the file.
         activations: activations between operators that get QDQ.
@@ -91,10 +92,10 @@ def best_plan(
 ) -> QuantizationPlan:
     """The fastest model within the tolerance, or for the goal ``size`` the smallest one.
 
-    Where tensors between operators are integers, an operator that is not faster alone may save
-    conversions, so that more than one choice is measured. Where no choice is faster than float32,
-    no operator is quantized. Constants of other operators are stored in lower precision, which
-    costs no time. The file is at most as large as with all constants in float16.
+    With static ranges, tensors between operators are integers. An operator that is slower alone may
+    then save conversions, so several choices are measured. If no choice is faster than float32, no
+    operator is quantized. Constants of other operators are stored in lower precision, which costs
+    no time. The file is at most as large as with all constants in float16.
 
     Args:
         sensitivity: the operators and the constants.
@@ -165,8 +166,9 @@ class _AttemptSearch:
         self._activation_quantizer = activation_quantizer
 
     def most_quantized(self) -> PrecisionAttempt:
-        """The attempt with most multiplications quantized, whether faster or not, and with QDQ
-        around activations, unless that makes models slower on the target.
+        """The attempt that quantizes the most multiplications, whether that is faster or not.
+
+        Activations get QDQ as well, unless models on the target are slower with it.
         """
         operators = self._context.operators
         if self._options.target in _FLOAT32_BETWEEN:
@@ -215,7 +217,10 @@ class _AttemptSearch:
         return self._in_float16 if self._is_beaten(complete) else complete
 
     def _is_beaten(self, attempt: PrecisionAttempt) -> bool:
-        """Whether a file with all constants in float16 is smaller; made only where it can be."""
+        """Whether a file with all constants in float16 is smaller.
+
+        That file is made only if a lower bound of its size is smaller.
+        """
         model = self._context.preprocessed.model
         float16 = [constant for constant in self._context.storable if constant.pattern == _FLOAT16]
         bits = sum(
@@ -237,7 +242,7 @@ class _AttemptSearch:
         ]
 
     def _saving_time(self, candidates: Sequence[Measured]) -> PrecisionAttempt:
-        """The attempt that the goal ``speed`` makes of some operators."""
+        """The attempt for the goal ``speed``, with some operators as candidates."""
         return self._with_constants(self._within(candidates, "speed"))
 
     @cached_property
@@ -247,7 +252,7 @@ class _AttemptSearch:
         return self._within(self._context.constants(float16), "size")
 
     def _with_constants(self, attempt: PrecisionAttempt) -> PrecisionAttempt:
-        """The attempt with constants stored in lower precision, within the rest of the error."""
+        """The attempt with constants stored in lower precision, within the remaining error."""
         remaining = large_constants(attempt.fake_quantized)
         storable = [
             constant for constant in self._context.storable if constant.weights in remaining
@@ -260,13 +265,13 @@ class _AttemptSearch:
         """The attempt with the cheapest candidates; the last ones are dropped until it keeps the
         tolerance.
 
-        The search measures fake quantization. Integer operators round at other places, so that the
-        attempt has another error. As squares of errors add up, the excess tells which part of the
-        candidates to keep.
+        The search measures fake quantization. Integer operators round at other places, so the
+        error of the attempt differs and may exceed the tolerance. Squared errors add up, so the
+        excess tells how many candidates to keep.
 
         Args:
             candidates: operators and constants.
-            goal: what is to be saved.
+            goal: whether to save time or bytes.
             base: an attempt whose candidates stay quantized.
         """
         context, tolerance = self._context, self._tolerance

@@ -21,7 +21,7 @@ class BlockPreprocessor:
     Attributes:
         preprocessor: rewrites models and measures their errors; its patterns quantize weights in
             blocks.
-        form: how weights are rounded.
+        form: bits and block size of the weights.
         op_types: of the operators whose weights are rounded.
     """
 
@@ -64,11 +64,11 @@ class BlockPreprocessor:
         if scaled is None:
             return best
         scaled = self._rounded(scaled)
-        least, error = (
+        best_error, scaled_error = (
             preprocessor.error_of(best.model, preprocessed, corrected=False)
             for preprocessed in (best, scaled)
         )
-        return scaled if error < least else best
+        return scaled if scaled_error < best_error else best
 
     def _rounded(self, preprocessed: Preprocessed) -> Preprocessed:
         """A model, with the integers of its weights in `observed`."""
@@ -82,6 +82,6 @@ class BlockPreprocessor:
 
     @property
     def _feeds(self) -> list[Mapping[str, Value]]:
-        """The samples that serve to choose, none where they are random."""
+        """The samples that serve to choose; none if samples are random."""
         samples = self.preprocessor.samples
         return [] if samples.are_random else [samples.feeds[index] for index in samples.to_choose]

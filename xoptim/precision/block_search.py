@@ -1,4 +1,4 @@
-"""Scales and zero points of blocks by search: those with the smallest error of the weights."""
+"""Search for the scales and zero points of blocks that give the smallest error of the weights."""
 
 from typing import Final, NamedTuple
 
@@ -8,13 +8,15 @@ from xoptim.match.block_rounding import BlockFormat, Blocks, in_blocks, positive
 from xoptim.match.quantization import Numbers
 
 _RANGE_PARTS: Final = (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6)
-"""Parts of the range of a block that its integers cover; what is beyond them is clipped."""
+"""Parts of the range of a block that its integers may cover. Numbers beyond them are clipped."""
 _FITS: Final = 2
-"""How often scale and zero point are fitted to the integers, which are then rounded again."""
+"""Number of times that scale and zero point are fitted, and the weights rounded again."""
 _COLUMNS: Final = 1024
 """Columns that are searched at once, so that copies of large weights do not fill the memory."""
 _LEAST_IMPORTANCE: Final = 1e-6
-"""Smallest importance, as part of the largest: a channel may be 0 on the samples and not later."""
+"""Smallest importance, as a part of the largest one: a channel that is 0 on all samples may differ
+from 0 on other data.
+"""
 
 
 def searched_blocks(
@@ -28,7 +30,7 @@ def searched_blocks(
 
     Args:
         matrix: finite numbers, of shape (rows, columns).
-        form: how it is divided and rounded.
+        form: bits and block size.
         importance: the weight of the squared error of each row, such as the mean square of the
             activations that are multiplied by it; ``None`` where all rows count the same.
     """
@@ -51,7 +53,7 @@ class _Fit(NamedTuple):
     errors: Numbers
 
     def better(self, rival: "_Fit") -> "_Fit":
-        """The fit with the smaller error of each block; this one where they are the same."""
+        """The fit with the smaller error, block by block; this fit where errors are equal."""
         is_better = rival.errors < self.errors
         return _Fit(
             np.where(is_better[:, None], rival.integers, self.integers),
@@ -79,14 +81,14 @@ class _Search:
         integers = np.clip(
             np.rint(self._blocks / scales[:, None]) + zeros[:, None], 0, self._largest
         )
-        rest = self._blocks - (integers - zeros[:, None]) * scales[:, None]
-        return _Fit(integers, scales, zeros, self._weighted(rest**2))
+        residual = self._blocks - (integers - zeros[:, None]) * scales[:, None]
+        return _Fit(integers, scales, zeros, self._weighted(residual**2))
 
     def fitted(self, fit: _Fit) -> _Fit:
         """The integers rounded again with the affine function that fits them best.
 
-        Slope and intercept of a weighted linear regression give the zero point; as it is an
-        integer, the scale is fitted once more with it.
+        Slope and intercept of a weighted linear regression give the zero point. The zero point is
+        rounded to an integer, so the scale is fitted once more with it.
         """
         mean = self._weighted(fit.integers) / self._total
         distances = fit.integers - mean[:, None]
@@ -135,7 +137,9 @@ def _importance_of(rows: int, form: BlockFormat, importance: np.ndarray | None) 
 
 
 def _quotient(numerator: Numbers, denominator: Numbers, default: Numbers) -> Numbers:
-    """A quotient of positive numbers, the default where one of them is not positive."""
+    """The quotient of positive numbers; ``default`` where numerator or denominator is not positive,
+    or where the quotient is too small for float32.
+    """
     is_positive = (numerator > 0) & (denominator > 0)
     quotient: Numbers = np.where(
         is_positive, numerator / np.where(denominator > 0, denominator, 1), default

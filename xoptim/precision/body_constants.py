@@ -38,8 +38,9 @@ class BodyConstants:
     def stored(
         self, model: onnx.ModelProto, reference: FloatReference, tolerance: float
     ) -> tuple[onnx.ModelProto, dict[str, str]]:
-        """A model with its body constants in float16, and the pattern of each. While the error is
-        too large, the half that saves least stays in float32.
+        """A model with its body constants in float16, and the pattern of each.
+
+        While the error is too large, the half of the constants that saves least returns to float32.
 
         Args:
             model: the model, or one in which operators were quantized; left unchanged.

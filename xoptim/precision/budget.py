@@ -32,12 +32,13 @@ class SearchBudget:
 
 
 class ErrorCache:
-    """The errors of choices, measured once on each sample. No new choice is measured after the
-    budget.
+    """Measures the errors of choices, each choice once on each sample.
+
+    After the end of the budget, no new choice is measured.
 
     Args:
-        measure: the errors of a choice on the sample of an index.
-        reference: has the samples; a choice is tried on the first half.
+        measure: returns the errors of a choice on the sample with an index.
+        reference: has the samples; a choice is tried on the first half of them.
         budget: the time of the search.
     """
 
@@ -51,10 +52,10 @@ class ErrorCache:
         self._errors: dict[tuple[frozenset[tuple[str, str]], int], Errors] = {}
 
     def errors(self, forms: Mapping[str, str], indices: Iterable[int]) -> Errors:
-        """The errors of a choice that values like one or more samples rarely exceed.
+        """The errors of a choice: bounds that values similar to some samples rarely exceed.
 
-        Infinite for a choice that is new after the end of the budget. A choice that was tried
-        before is still measured on the samples that are held out.
+        Infinite for a new choice after the end of the budget. A choice that was tried before is
+        still measured on the held-out samples.
         """
         key, numbers = frozenset(forms.items()), [*indices]
         missing = [index for index in numbers if (key, index) not in self._errors]

@@ -24,10 +24,10 @@ _BINS: Final = {"percentile": 2048, "entropy": 128}
 """The numbers of bins of a histogram, as onnxruntime has them by default."""
 _PERCENTILE: Final = 99.99
 _MAX_MAGNITUDE: Final = 2.0**100
-"""The scale of larger numbers would be near the limits of float32."""
+"""Tensors with larger magnitudes get no range: their scale would be near the limits of float32."""
 KEEPING: Final = operators_with(Trait.MOVES) - {"Split"} | {"MaxPool"}
-"""Operators whose results consist of elements of their first operand. With the scale of this
-operand, they move integers.
+"""Operators whose results consist of elements of their first operand. They run on integers as well:
+the result has the scale of this operand.
 """
 
 
@@ -68,8 +68,8 @@ class Probe:
 class Ranges:
     """Ranges of float32 tensors.
 
-    A tensor that is empty in a sample, or holds NaN or numbers near the limits of the type (masks),
-    has none.
+    A tensor has no range if it is empty in a sample, or holds NaN or numbers near the limits of
+    float32, as masks do.
 
     Args:
         calibration: ``minmax`` for all numbers; ``percentile`` and ``entropy`` for the ranges of

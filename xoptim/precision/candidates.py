@@ -1,4 +1,4 @@
-"""First stage: the operators of a model that can be quantized, and what is known without a run.
+"""First stage of quantization: operators that can be quantized, with facts that need no run.
 
 A candidate is one operator in one form. The next stage is `xoptim.precision.measured`.
 """
@@ -45,15 +45,16 @@ class Candidate:
         weights: name of the constant that is quantized.
         shared_with: result of the first operator with the same weights; empty for that one.
         reads: results and tensors that an operator without weights reads.
-        relative_time: fraction of the float32 time that operators take in this form in general.
-        bits: bits of a weight in the file in this form, with its share of scales.
-        original_bits: bits of a weight in the file as it is.
-        element_bits: bits of a number that is stored, where only the storage changes.
-        largest: magnitude of its int8 weights; less than 127 where sums of two products would
-            otherwise exceed 16 bits. 0 for other weights.
-        quantizes_result: whether an operator that reads the result may be quantized because this
-            one is.
-        is_weight_only: whether a constant is only stored in lower precision.
+        relative_time: typical time of operators in this form, as a fraction of the float32 time.
+        bits: bits of a weight in the file in this form, with its share of the scales.
+        original_bits: bits of a weight in the original file.
+        element_bits: bits of a stored number, for constants that are only stored in lower
+            precision; 0 for operators.
+        largest: largest magnitude of its int8 weights; less than 127 where sums of two products
+            would otherwise exceed 16 bits. 0 for other weights.
+        quantizes_result: whether the quantized operator allows an operator that reads its result to
+            be quantized as well.
+        is_weight_only: whether this is a constant that is only stored in lower precision.
     """
 
     result: str  # of a weight-only constant, its name, or the result of an operator that reads it
@@ -154,8 +155,8 @@ def _without_float_readers(
 
 
 def _with_shared_weights(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates, each with the first one that has the same weights in `shared_with`."""
-    # embeddings come last: an embedding is quantized if a MatMul with the same weights is
+    """The candidates; `shared_with` of each is set to the first candidate with the same weights."""
+    # embeddings come last: an embedding follows the MatMul that has the same weights
     ranked = sorted(candidates, key=lambda candidate: candidate.op_type == "Gather")
     owners = dict[str, str]()
     for candidate in ranked:
@@ -175,7 +176,7 @@ class _OperatorFacts:
 
     Args:
         model: the float32 model.
-        subgraphs: what computes the result of each quantized operator.
+        subgraphs: the nodes that compute the result of each quantized operator.
     """
 
     def __init__(self, model: onnx.ModelProto, subgraphs: Mapping[str, ResultSubgraph]) -> None:
@@ -241,8 +242,8 @@ class _OperatorFacts:
 def with_dependents(chosen: Iterable[Candidate], candidates: Sequence[Candidate]) -> dict[str, str]:
     """The results of chosen candidates and of their dependents, each with its pattern.
 
-    A dependent reads nothing but quantized tensors, or has the weights of a chosen operator. The
-    last one of several forms of an operator counts.
+    A dependent reads nothing but quantized tensors, or has the weights of a chosen operator. If
+    several forms of an operator are chosen, the last one counts.
 
     Args:
         chosen: candidates.
@@ -275,8 +276,8 @@ def with_dependents(chosen: Iterable[Candidate], candidates: Sequence[Candidate]
 def sharing_weights(candidates: Sequence[Candidate]) -> dict[Form, list[Form]]:
     """For each form of an operator, the forms of the other operators that share its weights.
 
-    An operator that shares weights takes the pattern of that form if it can. Otherwise, as for some
-    embeddings, it takes its own first form, which has fewest bits.
+    An operator that shares weights takes the pattern of the owner's form if this pattern applies to
+    it. Otherwise, as for some embeddings, it takes its own first form, which has the fewest bits.
     """
     forms = dict[str, list[str]]()
     for candidate in candidates:

@@ -10,7 +10,8 @@ from xoptim.match.quantization import Channels
 from xoptim.verification.runs.session import Value
 
 _AXES: Final = {"MatMul": -1, "Gemm": -1, "FusedMatMul": -1, "Conv": 1}
-"""The axis of the channels of the first operand. If operators of several kinds read it, Conv wins.
+"""The channel axis of the first operand. If operators of several kinds read one operand, the axis
+of Conv counts.
 """
 
 

@@ -1,7 +1,7 @@
-"""Third stage: which candidates are quantized, in which form, and why others are not.
+"""Third stage of quantization: which candidates are quantized, and why the others are not.
 
-Candidates that save most for their error are chosen, as long as the model keeps the tolerance. The
-stage before is `xoptim.precision.measured`, the next one `xoptim.precision.quantized`.
+The candidates that save most for their error are chosen, as long as the model keeps the tolerance.
+The preceding stage is `xoptim.precision.measured`, the next one `xoptim.precision.quantized`.
 """
 
 import math
@@ -20,14 +20,16 @@ from xoptim.precision.reference import Errors
 from xoptim.precision.samples import Samples
 
 CERTAIN: Final = 0.8
-"""Part of an expected error that counts where time is saved: unlike an error measured on few
-samples, it needs no allowance for other samples.
+"""Factor by which expected errors count. Unlike an error measured on a few samples, an expected
+error needs no reserve for other data.
 """
 _MAX_SHRINKS: Final = 12
 _SHRINK: Final = 0.95
-"""Part of the next budget that is used, where the measured error was too large."""
+"""Factor of a budget that is made smaller because the measured error was too large. Without it, the
+next error could exceed the tolerance again by a little.
+"""
 _SQUARE_SHRINK: Final = 0.9
-"""The same for the square of the error of a model."""
+"""The same factor for the squared error of a model."""
 _ROUNDING: Final = 1 + 1e-9
 Decision: TypeAlias = Literal[
     "quantized", "another form", "an input in float32", "not faster", "error or bytes"
@@ -38,10 +40,10 @@ class ErrorSession(Protocol):
     """A session in which choices are measured."""
 
     def errors(self, forms: Mapping[str, str], indices: Iterable[int]) -> Errors:
-        """The errors when some candidates are quantized, the largest ones of some samples.
+        """The errors when some candidates are quantized; see `ErrorCache.errors`.
 
         Args:
-            forms: their results, each with the name of the pattern.
+            forms: the results of the candidates, each with the name of the pattern.
             indices: of the samples.
         """
 
@@ -52,9 +54,10 @@ class QuantizationChoice(JsonResult):
 
     Attributes:
         measured: the candidate, its cost and its error.
-        decision: ``quantized``, or why it is not: ``another form`` of it is, an operator that is
-            quantized with its inputs has ``an input in float32``, it is ``not faster`` here, or its
-            ``error or bytes`` are too large.
+        decision: ``quantized``, or why it was not. ``another form``: it was quantized in another
+            form. ``an input in float32``: it could be quantized only with all of its inputs.
+            ``not faster``: it takes as long as in float32 on this machine. ``error or bytes``: its
+            error, or its size in the file, is too large.
     """
 
     __json__ = JsonForm(
@@ -74,7 +77,7 @@ class QuantizationChoice(JsonResult):
 def choices_of(
     measured: Sequence[Measured], applied: Mapping[str, str], *, is_timed: bool
 ) -> list[QuantizationChoice]:
-    """What was decided for each candidate.
+    """The decision for each candidate.
 
     Args:
         measured: all candidates.
@@ -120,20 +123,20 @@ def choose(
     """The candidates to quantize, in the order in which they were chosen; of several forms of an
     operator, the last one counts.
 
-    The price of a candidate is its squared error divided by the multiplications or bits saved.
-    The cheapest that the budgets allow are chosen, then others with which the measured error keeps
-    the tolerance. The last ones are dropped until the error on all samples keeps it, and others are
-    tried in their place. The expected error must keep the tolerance as well: on a few samples,
-    errors may cancel by chance.
+    The price of a candidate is its squared error divided by the multiplications or bits saved. (1)
+    Choose the cheapest candidates that the budgets of all slices allow. (2) Add each further one
+    with which the measured error keeps the tolerance. (3) Drop the last ones until the error on all
+    samples keeps the tolerance, and try others. The expected error must keep the tolerance as well:
+    on a few samples, errors may cancel by chance.
 
     Args:
         session: measures errors of choices.
-        measured: what may be quantized, with the errors that each adds alone.
+        measured: the candidates, each with the error that it adds alone.
         samples: the values; the first half serves to choose.
         tolerance: the largest error allowed, as a fraction.
-        goal: what is to be saved.
-        base: what is quantized already; not in the result.
-        dependents: what may be quantized because others are; ``None`` for ``measured``.
+        goal: whether to save time or bytes.
+        base: candidates that are quantized already; not in the result.
+        dependents: candidates that are quantized because of others; ``None`` for ``measured``.
         on_step: called before each attempt.
     """
     candidates = [form.candidate for form in (measured if dependents is None else dependents)]
@@ -173,12 +176,12 @@ def _filled(
 
     Args:
         chosen: the choice.
-        reached: its errors.
+        reached: the errors of the choice.
         measures: measure a choice, the quickest first: most candidates fail there already.
-        candidates: what may be added, the cheapest first.
-        base: what is quantized already.
+        candidates: further candidates, the cheapest first.
+        base: candidates that are quantized already.
         tolerance: of the errors.
-        goal: what is to be saved.
+        goal: whether to save time or bytes.
     """
     forms, spent = [*chosen], _Spent([*base, *chosen])
     budgets = [_budget(tolerance, goal)] * len(reached)
@@ -195,7 +198,10 @@ def _filled(
 
 
 def _budget(tolerance: float, goal: Goal) -> float:
-    """The largest expected error that a choice may have."""
+    """The largest expected error that a choice may have.
+
+    For the goal ``speed``, it exceeds the tolerance; see `CERTAIN`.
+    """
     return tolerance / (CERTAIN if goal == "speed" else 1.0)
 
 
@@ -228,8 +234,9 @@ def _kept(
 
 
 class _Spent:
-    """The squares of the errors of a choice, by slice; of several forms of an operator, the last
-    one counts.
+    """The squared errors that a choice adds to each slice.
+
+    If the choice has several forms of an operator, the last one counts.
     """
 
     def __init__(self, chosen: Iterable[Measured] = ()) -> None:
@@ -271,13 +278,13 @@ def _affordable(
 
     Args:
         ranked: the candidates, the cheapest first.
-        base: what is quantized already.
+        base: candidates that are quantized already.
         errors_of: measures a choice.
         tolerance: of the measured errors.
         budget: for the root of the sum of the squares of each slice.
     """
     budgets = [budget] * len(ranked[0].errors)
-    # The sum may be too large although the cheapest candidate is not, and it saves most
+    # a budget never shrinks below the error of the cheapest candidate, which saves most for it
     least = ranked[0].errors if ranked[0].error <= tolerance else (0.0,) * len(budgets)
     for _ in range(_MAX_SHRINKS):
         spent, chosen = _Spent(base), list[Measured]()
@@ -321,27 +328,29 @@ def _last_in(chosen: Sequence[Measured], errors: Errors, tolerance: float) -> Me
 
 
 def expected_errors(chosen: Iterable[Measured]) -> Errors:
-    """The errors of a choice whose errors are independent; of several forms of an operator, the
-    last one counts.
+    """The errors of a choice, if the errors of its candidates are independent.
+
+    If the choice has several forms of an operator, the last one counts.
     """
     return tuple(map(math.sqrt, _Spent(chosen).squares))
 
 
 def parts_within(errors: Errors, aim: float) -> tuple[float, ...]:
-    """The parts of the squares of expected errors to keep, by slice, so that errors reach an aim;
-    1 for slices whose error is at most the aim.
+    """For each slice, the part of the squared expected error to keep, so that the error falls to
+    ``aim``; 1 for slices whose error is at most ``aim``.
     """
     return tuple(1.0 if error <= aim else _SQUARE_SHRINK * (aim / error) ** 2 for error in errors)
 
 
 def cheapest(chosen: Sequence[Measured], parts: Sequence[float]) -> list[Measured]:
-    """A choice without its last candidates, so that a part of the sum of squared errors is left.
+    """A choice without its last candidates, so that its sum of squared errors falls to a part.
 
-    At least one is dropped. Candidates that add nothing to the slices that have to err less stay.
+    At least one candidate is dropped. Candidates stay that add nothing to a slice whose error has
+    to fall.
 
     Args:
-        chosen: in the order in which they were chosen.
-        parts: of the square, by slice; 1 where the error may stay.
+        chosen: the candidates, in the order in which they were chosen.
+        parts: the part of the sum to keep, by slice; 1 where the error may stay.
     """
     forms = [*chosen]
     limits = [part * square for part, square in zip(parts, _Spent(chosen).squares, strict=False)]
@@ -361,8 +370,9 @@ def cheapest(chosen: Sequence[Measured], parts: Sequence[float]) -> list[Measure
 def _in_order(measured: Iterable[Measured], goal: Goal) -> list[Measured]:
     """The forms that are worth their error, the cheapest first.
 
-    A form that saves more than another one of its operator follows it, for the price of the
-    difference. As in a fractional knapsack, the first ones are the best choice for their error.
+    If an operator has several forms, a form that saves more comes after one that saves less, and
+    its price is that of the difference between both. As in a fractional knapsack, the first forms
+    are the best choice for their total error.
     """
     steps = []
     by_result = sorted(measured, key=lambda form: form.result)

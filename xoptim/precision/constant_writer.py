@@ -13,7 +13,7 @@ from xoptim.graph.names import Names
 from xoptim.match.quantization import StoringPattern
 
 _ROW_READERS: Final = ("Gather", "GatherND")
-"""Operators that read a part of their first operand, so that only this part is widened."""
+"""Operators that read some rows of their first operand, so that only these rows are widened."""
 
 
 class ConstantWriter:
@@ -21,8 +21,8 @@ class ConstantWriter:
 
     Args:
         model: changed in place.
-        name: by which operators read the constant.
-        names: in use.
+        name: the name by which operators read the constant.
+        names: gives names that the model does not use.
     """
 
     def __init__(self, model: onnx.ModelProto, name: str, names: Names) -> None:
@@ -43,7 +43,11 @@ class ConstantWriter:
             graph.node.insert(index, node)
 
     def written(self, pattern: type[StoringPattern], numbers: np.ndarray) -> int:
-        """Make only the nodes and the initializers; returns their bytes."""
+        """Make the nodes and the initializers without adding them to a graph.
+
+        Returns:
+            Their size in bytes.
+        """
         pattern.stored(self, self._store, numbers)
         return sum(part.ByteSize() for part in (*self._nodes, *self._tensors))
 
@@ -84,7 +88,7 @@ class ConstantWriter:
         return owner
 
     def _is_embedding(self) -> bool:
-        """Whether nothing but parts of the constant is read."""
+        """Whether all readers of the constant read some of its rows only."""
         readers = [node for node in every_node(self._model.graph.node) if self._name in node.input]
         return all(
             node.op_type in _ROW_READERS and not node.domain and node.input[0] == self._name
@@ -92,7 +96,7 @@ class ConstantWriter:
         )
 
     def _widen_afterwards(self, stored: str) -> None:
-        """Let operators read parts of the stored constant, and cast the parts."""
+        """Let Gather and GatherND read the stored constant, and cast their results to float32."""
         for graph in self._graphs():
             for index in reversed(range(len(graph.node))):
                 node = graph.node[index]

@@ -11,19 +11,19 @@ from xoptim.precision.block_search import searched_blocks
 _DAMPING: Final = 0.01
 """Part of the mean diagonal of the Hessian that is added to it (GPTQ, section 3.3)."""
 _DAMPING_BY_ROWS: Final = 0.3
-"""The same, to be multiplied by rows of weights per row of activations: few activations leave
-directions undetermined, along which errors would grow on other values.
+"""The same part per row of weights for each row of activations, used where it is larger. A few
+activations leave directions undetermined, and errors along these would grow on other values.
 """
 _LAZY_ROWS: Final = 128
-"""Rows whose errors are passed on to all later ones at once, as one matrix multiplication."""
+"""Number of rows whose errors are passed on to all later rows in one matrix multiplication."""
 _COLUMNS: Final = 1024
 """Columns that are rounded at once, so that copies of large weights do not fill the memory."""
 _SWEEPS: Final = 2
-"""Passes in which each integer is chosen again, with all others as they are."""
+"""Number of passes in which each integer is chosen again while the others stay."""
 
 
 class Curvature(NamedTuple):
-    """How much the outputs change with each pair of rows of weights.
+    """The second derivatives of the error of the outputs, for each pair of rows of weights.
 
     Attributes:
         damped: the Hessian with damping, of shape (rows, rows).
@@ -35,8 +35,10 @@ class Curvature(NamedTuple):
 
     @property
     def magnitudes(self) -> Numbers:
-        """The standard deviation of each channel for given values of all later ones, up to a
-        factor, of shape (rows,): later rows cannot make up for this part of the error of a row.
+        """The standard deviation of each channel when all later channels are fixed, up to a factor.
+
+        The shape is (rows,). Later rows of weights cannot correct an error of a row in proportion
+        to this number.
         """
         magnitudes: Numbers = 1 / np.diagonal(self.factor)
         return magnitudes
@@ -49,8 +51,9 @@ class Curvature(NamedTuple):
 
 
 def curvature_of(hessian: Numbers, count: int) -> Curvature | None:
-    """The curvature for the Hessian XᵀX of ``count`` rows X of activations; ``None`` where it is
-    zero or not finite, so that it tells nothing.
+    """The curvature for the Hessian XᵀX of ``count`` rows X of activations.
+
+    ``None`` if the Hessian is zero, not finite, or indefinite because of rounding errors.
     """
     damped = _damped(hessian, count)
     factor = None if damped is None else _factor(damped)
@@ -68,7 +71,7 @@ def feedback_blocks(matrix: np.ndarray, curvature: Curvature, form: BlockFormat)
     Args:
         matrix: finite numbers, of shape (rows, columns).
         curvature: of the activations.
-        form: how the matrix is divided and rounded.
+        form: bits and block size.
     """
     parts = []
     for start in range(0, matrix.shape[1], _COLUMNS):
@@ -86,8 +89,8 @@ def output_error(matrix: np.ndarray, blocks: Blocks, hessian: Numbers, form: Blo
     total = 0.0
     for start in range(0, matrix.shape[1], _COLUMNS):
         part = Blocks(*(numbers[:, start : start + _COLUMNS] for numbers in blocks))
-        rest = matrix[:, start : start + _COLUMNS] - part.dequantized(form.size)
-        total += float(np.vdot(rest, hessian @ rest))
+        residual = matrix[:, start : start + _COLUMNS] - part.dequantized(form.size)
+        total += float(np.vdot(residual, hessian @ residual))
     return total
 
 
@@ -125,35 +128,35 @@ class _Rounding:
         self._scales, self._zeros = np.ones(shape), np.zeros(shape)
 
     def feed_back(self, factor: Numbers) -> None:
-        """Round row by row, and pass the errors on."""
-        rest, rows = self._columns.copy(), len(self._columns)
+        """Round row by row, and pass the error of each row on to the later rows."""
+        weights, rows = self._columns.copy(), len(self._columns)
         importance = 1 / np.square(np.diagonal(factor))
         for start in range(0, rows, _LAZY_ROWS):
             end = min(start + _LAZY_ROWS, rows)
-            errors = np.zeros((end - start, rest.shape[1]))
+            errors = np.zeros((end - start, weights.shape[1]))
             for row in range(start, end):
                 if row % self._form.size == 0:
-                    self._search(row, rest, importance)
-                rounded = self._round(row, rest[row])
-                errors[row - start] = (rest[row] - rounded) / factor[row, row]
-                rest[row + 1 : end] -= factor[row, row + 1 : end, None] * errors[row - start]
-            rest[end:] -= factor[start:end, end:].T @ errors
+                    self._search(row, weights, importance)
+                rounded = self._round(row, weights[row])
+                errors[row - start] = (weights[row] - rounded) / factor[row, row]
+                weights[row + 1 : end] -= factor[row, row + 1 : end, None] * errors[row - start]
+            weights[end:] -= factor[start:end, end:].T @ errors
 
     def descend(self, damped: Numbers) -> None:
-        """Choose each scale and each integer again with all others as they are."""
+        """Choose each scale and each integer again while the others stay (coordinate descent)."""
         size = self._form.size
-        rest = self._dequantized() - self._columns
+        residual = self._dequantized() - self._columns
         for block in range(len(self._scales)):
-            rows = slice(block * size, min((block + 1) * size, len(rest)))
-            slopes = damped[rows] @ rest
-            slopes += self._fit_scale(block, rows, damped[rows, rows], rest, slopes)
+            rows = slice(block * size, min((block + 1) * size, len(residual)))
+            slopes = damped[rows] @ residual
+            slopes += self._fit_scale(block, rows, damped[rows, rows], residual, slopes)
             scale = self._scales[block]
             for row in range(rows.start, rows.stop):
                 target = self._integers[row] - slopes[row - rows.start] / damped[row, row] / scale
                 integers = np.clip(np.rint(target), 0, self._form.largest)
                 change = (integers - self._integers[row]) * scale
                 self._integers[row] = integers
-                rest[row] += change
+                residual[row] += change
                 slopes += damped[rows, row, None] * change
 
     def blocks(self) -> Blocks:
@@ -163,15 +166,15 @@ class _Rounding:
             self._zeros.astype(np.uint8),
         )
 
-    def _search(self, row: int, rest: Numbers, importance: Numbers) -> None:
-        """Search the scales of the block that begins with a row."""
-        rows = slice(row, min(row + self._form.size, len(rest)))
+    def _search(self, row: int, weights: Numbers, importance: Numbers) -> None:
+        """Search the scales and zero points of the block that begins with a row."""
+        rows = slice(row, min(row + self._form.size, len(weights)))
         block = row // self._form.size
-        searched = searched_blocks(rest[rows], self._form, importance[rows])
+        searched = searched_blocks(weights[rows], self._form, importance[rows])
         self._scales[block], self._zeros[block] = searched.scales[0], searched.zeros[0]
 
     def _round(self, row: int, numbers: Numbers) -> Numbers:
-        """Round the numbers of a row; returns what the integers stand for."""
+        """Round the numbers of a row; returns the dequantized numbers."""
         block = row // self._form.size
         scale, zero = self._scales[block], self._zeros[block]
         integers = np.clip(np.rint(numbers / scale) + zero, 0, self._form.largest)
@@ -184,7 +187,7 @@ class _Rounding:
         return matrix
 
     def _fit_scale(
-        self, block: int, rows: slice, hessian: Numbers, rest: Numbers, slopes: Numbers
+        self, block: int, rows: slice, hessian: Numbers, residual: Numbers, slopes: Numbers
     ) -> Numbers:
         """Fit the scale of a block by least squares; returns the change of the slopes."""
         steps = self._integers[rows] - self._zeros[block]
@@ -196,6 +199,6 @@ class _Rounding:
         is_fit = (curvature > 0) & (new > np.finfo(np.float32).tiny)
         self._scales[block] = np.where(is_fit, new, old)
         change = self._scales[block] - old
-        rest[rows] += steps * change
+        residual[rows] += steps * change
         change_of_slopes: Numbers = curved * change
         return change_of_slopes

@@ -41,8 +41,8 @@ def fake_quantized(
         model: the model, in which each value has its own name.
         folder: of its external data.
         patterns: patterns that quantize operands, and others that are used with them.
-        only: the results to quantize, with the pattern of each, or without for any pattern; all
-            when ``None``.
+        only: the results to quantize: a mapping to the pattern of each result, or a collection of
+            results for which any pattern may apply. ``None`` for all results.
         provider: execution provider for which the patterns apply.
         observed: facts about tensors on samples.
         cpu: see `OptimizationOptions.cpu`.
@@ -88,7 +88,7 @@ def _pattern_for(
 
 
 def rewritten(source: Source, options: OptimizationOptions) -> onnx.ModelProto:
-    """An optimized model; nothing else stays in memory. No warnings about the model are shown."""
+    """The optimized model, without warnings about it. The graph of the optimization is freed."""
     with quietly():
         builder = GraphBuilder(source, optimization_options=options)
     model = builder.to_onnx()

@@ -58,16 +58,16 @@ KERNEL_PROVIDER: Final = "cuda"
 
 @dataclass(frozen=True, slots=True)
 class _Float16Candidates:
-    """The operators of a model that can compute in 16 bits.
+    """The operators of a model that can compute in float16.
 
     Attributes:
         model: the float32 model.
         folder: of its external data.
-        patterns: that round results to 16 bits.
+        patterns: that round results to float16.
         candidates: the operators of the main graph.
-        first: results of the candidates that are tried first.
+        first: results of the candidates that the first attempt converts.
         observed: the ranges of tensors on samples.
-        inner: which operators of subgraphs stay in float32, and why.
+        inner: the operators of subgraphs that stay in float32, and the reason, in words.
     """
 
     model: onnx.ModelProto
@@ -79,7 +79,9 @@ class _Float16Candidates:
     inner: str
 
     def rounded(self, chosen: Iterable[Candidate]) -> tuple[onnx.ModelProto, dict[str, str]]:
-        """The model with chosen results rounded, computed in 32 bits, and what was rounded."""
+        """The model with chosen results rounded to float16 and computed in float32, and the pattern
+        of each rounded result.
+        """
         only = dict(candidate.form for candidate in chosen)
         return fake_quantized(
             self.model, self.folder, self.patterns, only, KERNEL_PROVIDER, self.observed
@@ -96,10 +98,11 @@ def float16_plan(
 ) -> QuantizationPlan:
     """As many operators of an optimized model in float16 as the tolerance allows.
 
-    Tried first: all operators around MatMul, Gemm and Conv whose numbers stay far from the limits
-    of float16 on the samples. While the error is too large, the operators that add most to the
-    error of their operands stay in float32. Where a GPU is at hand and is not faster in float16,
-    nothing is rounded. Bodies of If, Loop and Scan compute in float32, with constants in float16.
+    The first attempt converts all operators around MatMul, Gemm and Conv whose numbers stay far
+    from the limits of float16 on the samples. While the error is too large, the operators that add
+    most to the error of their operands return to float32. If a CUDA GPU is available and is not
+    faster in float16, no operator is converted. Bodies of If, Loop and Scan compute in float32,
+    with constants in float16.
 
     Args:
         verified: the optimized model.
@@ -107,10 +110,10 @@ def float16_plan(
         how: options of the verification.
         precision: the error allowed.
         budget: the time of the search.
-        reference: what the error is relative to, where that is not the optimized model.
+        reference: the outputs to measure errors against; ``None`` for those of the optimized model.
 
     Raises:
-        NothingToQuantizeError: no operator can compute in 16 bits.
+        NothingToQuantizeError: no operator can compute in float16.
         ChoiceError, RunError, LoadError, FeedError: the model does not run on the values.
     """
     patterns, folder = quantization_patterns(FLOAT16_COMPUTE_TAG), verified.base_dir
@@ -185,7 +188,7 @@ def _is_slower(
     options: OptimizationOptions,
     reference: FloatReference,
 ) -> bool:
-    """Whether the kernels of 16 bits run here, times matter, and the model is not faster."""
+    """Whether CUDA runs here, the goal is ``speed``, and the float16 model is not faster."""
     is_measured = _is_at_hand(how) and precision.goal == "speed"
     return is_measured and not _is_faster(original, attempt, options, reference)
 
@@ -207,14 +210,13 @@ def _is_faster(
 
 
 def inner_work(model: onnx.ModelProto, results: Collection[str], work: Collection[str]) -> str:
-    """How many operators of If, Loop and Scan could compute in 16 bits, and why they do not.
-
-    Empty where there are none.
+    """The number of operators in bodies of If, Loop and Scan that could compute in float16, and the
+    reason why they do not; empty if there are none.
 
     Args:
         model: the model.
-        results: first results of the nodes that can compute in 16 bits, in all graphs.
-        work: the operators that are worth conversions.
+        results: first results of the nodes that can compute in float16, in all graphs.
+        work: the operators that are worth the Casts around them.
     """
     counts = Counter[str]()
     for owner in every_node(model.graph.node):
@@ -231,8 +233,11 @@ def inner_work(model: onnx.ModelProto, results: Collection[str], work: Collectio
 def _within(
     operators: _Float16Candidates, reference: FloatReference, tolerance: float, budget: SearchBudget
 ) -> tuple[onnx.ModelProto, dict[str, str], list[Measured]]:
-    """The model with as many of the first results rounded as an error allows, what was rounded, and
-    the error that each candidate adds, measured where not all can be rounded.
+    """Round as many results of the first attempt as the tolerance allows.
+
+    Returns:
+        The model; the pattern of each rounded result; and the candidates with the error that each
+        adds, which is measured only if not all of them can be rounded.
     """
     candidates = operators.candidates
     first = [candidate for candidate in candidates if candidate.result in operators.first]
@@ -253,8 +258,10 @@ def _within(
 
 
 def float16_verify_plan(how: Plan, model: onnx.ModelProto, precision: PrecisionOptions) -> Plan:
-    """The verification options for a model that computes in 16 bits: a tolerance, because a CPU
-    runs the compared model in 32 bits and rounds at other places, and values of the input types.
+    """The verification options for a model that computes in float16.
+
+    They have a tolerance, because a CPU runs the compared model in float32 and rounds at other
+    places. Values for float16 inputs are converted.
     """
     checks = how.verify.checks
     if checks.rtol is None and checks.ulp is None:
@@ -277,14 +284,14 @@ def _type(value: onnx.ValueInfoProto) -> int:
 def region(
     model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto], work: Collection[str]
 ) -> set[str]:
-    """The first results of the nodes to compute in 16 bits: MatMul, Gemm and Conv, and the nodes
+    """The first results of the nodes to compute in float16: MatMul, Gemm and Conv, and the nodes
     around them.
 
     Args:
         model: the model.
-        nodes: the nodes that can compute in 16 bits, in the order of the graph.
-        work: operators that are worth conversions; other operators join them only where that saves
-            a conversion.
+        nodes: the nodes that can compute in float16, in the order of the graph.
+        work: operators that are worth the Casts around them; other operators join them only if that
+            saves a Cast.
     """
     by_result = {first_result(node): node for node in nodes}
     makers = {name: result for result, node in by_result.items() for name in node.output if name}
@@ -318,7 +325,9 @@ def _observed(
     feeds: Sequence[Mapping[str, Value]],
     settings: SessionSettings,
 ) -> Observed:
-    """The ranges of operands and results of operators, without numbers that stand for infinity."""
+    """The ranges of operands and results of operators, without numbers of masks that stand for
+    infinity.
+    """
     nodes = [node for node in model.graph.node if first_result(node) in results]
     outputs = {name for node in model.graph.node for name in node.output if name}
     names = {name for node in nodes for name in (*node.input, *node.output)}
@@ -342,7 +351,9 @@ def _observed(
 def _growth(
     operators: _Float16Candidates, rounded: onnx.ModelProto, reference: FloatReference
 ) -> dict[str, float]:
-    """For each operator, how much the error of its result exceeds the largest of its operands."""
+    """For each operator, how much the error of its result exceeds the largest error of its
+    operands.
+    """
     model, folder = operators.model, operators.folder
     results = {candidate.result for candidate in operators.candidates}
     nodes = {result: node for node in model.graph.node if (result := first_result(node)) in results}

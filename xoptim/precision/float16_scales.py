@@ -1,4 +1,4 @@
-"""Scales that 16-bit floats hold, so that weights are dequantized to 16 bits."""
+"""Rounding of scales to float16 values, so that weights can be dequantized to float16."""
 
 from typing import Final
 
@@ -7,15 +7,16 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 OPSET: Final = 21
-"""The first operator set with block-wise scales of 16 bits."""
+"""The first operator set with block-wise scales in float16."""
 _SMALLEST_NORMAL: Final = 2.0**-14
-"""Smaller numbers have fewer digits in 16 bits."""
+"""Smaller numbers have fewer digits in float16."""
 
 
 def with_float16_scales(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy with the scales of dequantized weights rounded to 16 bits, still stored as float32.
+    """A copy with the scales of dequantized weights rounded to float16, but stored as float32.
 
-    Scales that are no normal float16 numbers stay: their weights are dequantized to float32.
+    A tensor with a scale outside the normal range of float16 is not rounded: its weights are
+    dequantized to float32.
     """
     rounded = onnx.ModelProto()
     rounded.CopyFrom(model)

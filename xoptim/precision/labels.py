@@ -1,7 +1,7 @@
-"""Where the elements of an output come from: the operands of the Concats that join it.
+"""The origin of each element of an output: an operand of the Concats that join the output.
 
-Each operand gets a number, and the operators that only move data run on these numbers in place of
-the values. So the origin of an element is known whatever moves it.
+Each operand of a Concat gets a number. The operators that only move data then run on these numbers
+in place of the values, so the result holds the origin of each element.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ _MOVING: Final = operators_with(Trait.MOVES) | {
     "DepthToSpace", "GatherElements", "GatherND", "Pad", "ReverseSequence", "SpaceToDepth",
 }  # fmt: skip
 _SCALING: Final = ("Add", "Cast", "CastLike", "Div", "Mul", "Sub")
-"""Operators whose results come from one operand, where the others are constants."""
+"""Operators whose result keeps the origins of one operand if all other operands are constants."""
 _MAX_OPERANDS: Final = 256
 
 
@@ -48,7 +48,7 @@ class JoinedOutput(NamedTuple):
 
 
 def joined_outputs(model: onnx.ModelProto) -> list[JoinedOutput]:
-    """The outputs that a Concat, or an operator that writes into a tensor, joins."""
+    """The outputs whose elements come from several tensors, through a Concat or a Scatter."""
     makers = {name: node for node in model.graph.node for name in node.output if name}
     constants = {tensor.name for tensor in model.graph.initializer}
     constants |= {
@@ -64,7 +64,7 @@ def joined_outputs(model: onnx.ModelProto) -> list[JoinedOutput]:
 
 
 def _joined(name: str, makers: Mapping[str, NodeProto], constants: set[str]) -> JoinedOutput:
-    """An output, followed backwards to what it joins."""
+    """An output, traced back through data movement to the tensors that it joins."""
     nodes: dict[int, NodeProto] = {}
     operands: dict[str, None] = {}
     stack = [name]
@@ -160,7 +160,7 @@ class OriginReader:
 
 
 def _on_numbers(node: NodeProto, numbered: set[str]) -> NodeProto:
-    """A node that moves the numbers of operands as the original one moves their elements."""
+    """A copy of a node that moves the numbers of operands as the node moves their elements."""
     copy = NodeProto()
     copy.CopyFrom(node)
     if node.op_type in _SCALING:

@@ -28,9 +28,9 @@ class LargeConstant:
     """A constant that can be stored in lower precision.
 
     Attributes:
-        name: by which operators read it in float32: of the initializer, or of the result of the
-            Cast that widens it.
-        tensor: the initializer, of 16 bits where a Cast widens it.
+        name: the name by which operators read its float32 numbers: that of the initializer, or of
+            the result of the Cast that widens it.
+        tensor: the initializer; float16 or bfloat16 if a Cast widens it.
         readers: the nodes that read it.
     """
 
@@ -53,19 +53,19 @@ def large_constants(model: onnx.ModelProto) -> dict[str, LargeConstant]:
     """The float32 constants of `FEWEST_STORED` numbers or more, and constants of 16 bits that a
     Cast widens, by name.
 
-    All graphs are searched. Constants that the caller may override, outputs, and scales of integers
-    are skipped.
+    All graphs are searched. Constants that the caller may override, outputs, and scales of
+    quantized weights are skipped.
     """
     graphs = [model.graph, *inner_graphs(model.graph.node)]
     readers: dict[str, list[onnx.NodeProto]] = {}
     for node in every_node(model.graph.node):
         for name in dict.fromkeys(node.input):
             readers.setdefault(name, []).append(node)
-    fixed = {value.name for graph in graphs for value in graph.output} | _scales(model)
-    fixed |= {value.name for value in model.graph.input} if model.ir_version >= 4 else set()
+    excluded = {value.name for graph in graphs for value in graph.output} | _scales(model)
+    excluded |= {value.name for value in model.graph.input} if model.ir_version >= 4 else set()
     constants = list[LargeConstant]()
     for tensor in (tensor for graph in graphs for tensor in graph.initializer):
-        if math.prod(tensor.dims) < FEWEST_STORED or tensor.name in fixed:
+        if math.prod(tensor.dims) < FEWEST_STORED or tensor.name in excluded:
             continue
         consumers = readers.get(tensor.name, [])
         if tensor.data_type == TensorProto.FLOAT:
@@ -80,13 +80,13 @@ def large_constants(model: onnx.ModelProto) -> dict[str, LargeConstant]:
     return {
         constant.name: constant
         for constant in constants
-        if constant.readers and constant.name not in fixed
+        if constant.readers and constant.name not in excluded
     }
 
 
 def small_constants(constants: Iterable[LargeConstant]) -> set[str]:
-    """The names of the smallest constants, which together have `_SMALL_SHARE` of the bytes of
-    all.
+    """The names of the smallest constants, which together have at most `_SMALL_SHARE` of the bytes
+    of all constants.
     """
     by_size = sorted(constants, key=lambda constant: tensor_bytes(constant.tensor))
     sums = list(accumulate(tensor_bytes(constant.tensor) for constant in by_size))

@@ -1,6 +1,6 @@
-"""Second stage: candidates with the error that each adds alone, and the time that it saves.
+"""Second stage of quantization: the error that each candidate adds alone, and the time it saves.
 
-The stage before is `xoptim.precision.candidates`, the next one `xoptim.precision.choices`.
+The preceding stage is `xoptim.precision.candidates`, the next one `xoptim.precision.choices`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _LARGEST_INT8: Final = 127
 FASTER: Final = 0.95
 """A candidate that takes more than this part of the float32 time stays in float32."""
 _TIE: Final = 1e-9
-"""Bits that a multiplication counts for where bits are saved: so few that only ties change."""
+"""Bits that one multiplication is worth for the goal ``size``: so few that it only breaks ties."""
 _EMBEDDING_SHARE: Final = 0.01
-"""Part of the time of all operators by which an embedding may be slower, for the bytes saved."""
+"""An embedding may be slower by this part of the time of all operators, because it saves bytes."""
 
 
 class OperatorCost(NamedTuple):
@@ -35,15 +35,15 @@ class OperatorCost(NamedTuple):
         after: time when quantized, in seconds.
     """
 
-    # In a run on one sample; of one row where the operator is in a subgraph, which no session
-    # observes
+    # For one sample; for one row of the result if the operator is in a subgraph, as no session
+    # shows the shapes there
     multiplications: int = 1
-    before: float = 0.0  # 0 in a subgraph
+    before: float = 0.0  # 0 for an operator in a subgraph
     after: float = 0.0
 
 
 UNMEASURED: Final = OperatorCost()
-"""The cost of candidates whose time is not measured: constants that are only stored."""
+"""The cost of candidates whose time is not measured: constants stored in lower precision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ class Measured(JsonResult):
     with all of them quantized.
 
     Attributes:
-        candidate: what can be quantized.
-        cost: its multiplications and its times.
+        candidate: the operator or constant, in one quantized form.
+        cost: the multiplications and the times of the candidate.
         errors: of the slices of the outputs when only this candidate is quantized; see `Errors`.
     """
 
@@ -85,11 +85,11 @@ class Measured(JsonResult):
         return self.candidate.form
 
     def saved(self, goal: Goal) -> float:
-        """What this form saves: multiplications, or for the goal ``size`` bits, and then
-        multiplications to break ties.
+        """The number of multiplications that this form saves; for the goal ``size``, the number of
+        bits, with multiplications to break ties.
 
-        The measured time does not count, so that each run has the same order. Constants that are
-        only stored save nothing but bits.
+        The measured time does not count, so that the order is the same in each run. Constants
+        stored in lower precision save nothing but bits.
         """
         candidate = self.candidate
         multiplications = self.cost.multiplications * (1 - candidate.relative_time)
@@ -99,12 +99,12 @@ class Measured(JsonResult):
         return math.prod(candidate.shape) * bits + _TIE * multiplications
 
     def price(self, goal: Goal, before: Measured | None = None) -> tuple[bool, float, str]:
-        """The squared error divided by what is saved, by which candidates are ordered.
+        """The key by which candidates are ordered: the squared error divided by the savings.
 
-        What saves no time comes last.
+        For the goal ``speed``, embeddings and constants come last, as they save no time.
 
         Args:
-            goal: what is to be saved.
+            goal: whether to save time or bytes.
             before: a form of the same operator with a smaller error, which this one would replace.
         """
         gain, square = self.saved(goal), self.error**2
@@ -136,7 +136,7 @@ class Measured(JsonResult):
 
 
 def _range_text(candidate: Candidate) -> str:
-    """The range of int8 weights, and why it is not the whole one."""
+    """The range of int8 weights, and the reason if it is less than ±127."""
     if candidate.is_weight_only or not candidate.largest:
         return ""
     limit = ": sums fit 16 bits" if candidate.largest < _LARGEST_INT8 else ""
@@ -147,8 +147,8 @@ def worthwhile(measured: Sequence[Measured], limit: float = FASTER) -> list[Meas
     """The operators that take at most a part of the float32 time when quantized, and those that
     are quantized because of others.
 
-    Embeddings may take longer, where that does not show in the time of all operators. A form that
-    is neither faster nor more precise than another form of its operator is skipped.
+    Embeddings may take longer, within `_EMBEDDING_SHARE`. A form that is neither faster nor more
+    precise than another form of its operator is skipped.
     """
     margin = _EMBEDDING_SHARE * sum(form.cost.before for form in measured)
 
@@ -170,6 +170,6 @@ def worthwhile(measured: Sequence[Measured], limit: float = FASTER) -> list[Meas
 
 
 def _beats(rival: Measured, form: Measured) -> bool:
-    """Whether a form is at least as precise as another one, and faster or more precise."""
+    """Whether ``rival`` is at least as precise as ``form``, and faster or more precise."""
     is_before = (rival.cost.after, rival.error) < (form.cost.after, form.error)
     return is_before and rival.error <= form.error

@@ -52,8 +52,8 @@ _SIZES: Final[Mapping[Metric, Callable[[np.ndarray], float]]] = {
 def _relative(
     size: Callable[[np.ndarray], float], expected: np.ndarray, actual: np.ndarray, typical: float
 ) -> float:
-    """The size of the difference over that of the expected numbers, or over ``typical`` where that
-    is larger.
+    """The size of the difference, divided by the size of the expected numbers or by ``typical``,
+    whichever is larger.
     """
     difference, divisor = size(actual - expected), max(size(expected), typical)
     return difference / divisor if divisor else float(difference > 0)
@@ -86,10 +86,9 @@ def metric_name(metric: ErrorMetric) -> str:
 def error(metric: ErrorMetric, expected: Iterable[Value], actual: Iterable[Value]) -> float:
     """The largest error of an output, as a fraction.
 
-    Infinite where an output has another shape, or is not finite where the reference is.
-
-    Where the reference is not finite, numbers do not count. Of outputs that are not floating-point,
-    the error is the fraction of elements that differ.
+    Infinite if an output has another shape, or is not finite where the reference is finite.
+    Elements that are not finite in the reference are ignored. The error of integers, Booleans and
+    strings is the fraction of elements that differ.
     """
     pairs = zip(expected, actual, strict=True)
     return max((error_of_value(metric, a, b) for a, b in pairs), default=0.0)
@@ -110,7 +109,7 @@ def error_of_value(
 
 
 def is_measurable(values: Iterable[Value]) -> bool:
-    """Whether outputs hold anything that counts: a finite number, or an element of another type."""
+    """Whether outputs hold a finite number, or an element that is not floating-point."""
     return any(map(_counts, values))
 
 
@@ -153,7 +152,7 @@ def _error(measure: MetricFunction, expected: Value, actual: Value) -> float:
 
 
 def _as_number(value: object, measure: MetricFunction) -> float:
-    """What a metric returned; raises `ChoiceError` if that is not a number, such as a text."""
+    """The value that a metric returned, as a float; raises `ChoiceError` if it is no number."""
     with suppress(TypeError, ValueError):
         if isinstance(value, SupportsFloat):  # a text has no __float__
             return float(value)

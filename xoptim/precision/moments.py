@@ -59,7 +59,9 @@ class Moments:
 
     @cached_property
     def curvature(self) -> Curvature | None:
-        """For error feedback; ``None`` without a Hessian, or one that is zero or not finite."""
+        """The curvature for error feedback; ``None`` without a Hessian, or if `curvature_of` gives
+        none.
+        """
         return None if self.hessian is None else curvature_of(self.hessian, self.count)
 
     def divided(self, scale: Numbers) -> "Moments":
@@ -71,7 +73,7 @@ class Moments:
             moments.hessian = None
             return moments
         moments.hessian = self.hessian / np.outer(scale, scale)
-        # with the same damping: dividing activations adds no information about them
+        # The damping stays the same: scaling activations adds no information about them.
         moments.curvature = self.curvature.divided(scale)
         return moments
 

@@ -25,11 +25,11 @@ IO_TYPES: Final[tuple[IoTypes, ...]] = ("float32", "float16")
 BITS: Final = range(2, 9)
 BLOCK_SIZES: Final = (16, 32, 64, 128, 256)
 FLOAT16_COMPUTE_TAG: Final = "float16_compute"
-"""The tag of the patterns that compute in 16 bits."""
+"""The tag of the patterns that compute in float16."""
 
 
 def samples_needed() -> str:
-    """Why static quantization needs samples, and how they are given."""
+    """The message that static quantization needs samples, with the option that gives them."""
     return (
         "static quantization takes the ranges of activations from samples; give some with "
         f"{Advice('samples', 'FILE.npz')} or a folder"
@@ -55,25 +55,25 @@ class PrecisionOptions:
             makes the smallest file.
         calibration: which numbers of a tensor belong to its range, where samples determine it:
             ``minmax`` for all, ``percentile`` or ``entropy`` without rare large ones.
-        compute: of the scheme ``float16``: whether operators compute in 16 bits, or in 32 with
-            weights that are stored in 16. ``auto`` is 16 for the provider ``cuda``. CPUs still
-            compute in 32 bits, with conversions. Of ``int8`` and ``int4``: ``float16`` quantizes
-            weights only, and computes in 16 bits with them.
-        everywhere: whether operators compute in 16 bits even where that saves no conversion: for
-            targets without float32.
+        compute: for the scheme ``float16``: whether operators compute in float16, or in float32
+            with weights that are stored in float16. ``auto`` is float16 for the provider ``cuda``.
+            CPUs still compute in float32, with Casts. For ``int8`` and ``int4``, ``float16``
+            quantizes weights only, and computes in float16 with them.
+        everywhere: whether operators compute in float16 even where that saves no Cast: for targets
+            without float32.
         weights_only: whether activations stay in float32: for targets where operators on integers
             are slower, or missing.
-        static: of the scheme ``int8``: whether activations have scales that samples determine,
+        static: for the scheme ``int8``: whether activations have scales that samples determine,
             instead of scales that each run computes. As many operators are quantized as the
-            tolerance allows, also where they are not faster on this machine.
-        symmetric: of ``static``: whether activations are signed integers whose zero point is 0, and
-            biases stay in float32, as TensorRT needs it.
-        bits: of the scheme ``int4``: bits of a weight that MatMuls read, from 2 to 8. 3 bits are
+            tolerance allows, even if they are not faster on this machine.
+        symmetric: for ``static``: whether activations are signed integers whose zero point is 0,
+            and biases stay in float32, as TensorRT needs it.
+        bits: for the scheme ``int4``: bits of a weight that MatMuls read, from 2 to 8. 3 bits are
             stored in 4, and 5 to 7 in 8.
-        block_size: of the scheme ``int4``: number of values that share a scale: 16, 32, 64, 128 or
+        block_size: for the scheme ``int4``: number of values that share a scale: 16, 32, 64, 128 or
             256.
         io_types: type of the inputs and outputs that are float32 in the model; ``float16`` only
-            where operators compute in 16 bits.
+            if operators compute in float16.
         exact_routing: whether operators on which a choice inside the model depends (TopK, ArgMax,
             ArgMin) stay in float32, so that quantization does not choose other experts. ``None``:
             where ``int8`` or ``int4`` would change choices on values like the samples, the samples
@@ -83,7 +83,7 @@ class PrecisionOptions:
             dataset, or an iterator (see `xoptim.precision.sources.read_samples`). When empty,
             samples are random. Half of the samples, at least one, serve to choose; all must keep
             the tolerance.
-        max_samples: how many samples are read from a source that is no list of dictionaries.
+        max_samples: maximal number of samples from a source that is no list of dictionaries.
         seed: of the random values.
         budget: seconds that the search may take; ``None`` for as long as it takes. Operators that
             are not measured in it stay in float32.
@@ -169,13 +169,16 @@ class PrecisionOptions:
             raise ValueError("weights of 2 bits are computed in float32; remove compute float16")
 
     def with_scheme(self, scheme: Scheme) -> "PrecisionOptions":
-        """The options with another scheme; those that only ``int4`` has keep their defaults."""
+        """The options with another scheme.
+
+        Options of ``int4`` return to their defaults unless this is the new scheme.
+        """
         bits, size = self.block_format if scheme == "int4" else BlockFormat()
         return replace(self, scheme=scheme, bits=bits, block_size=size)
 
     @property
     def block_format(self) -> BlockFormat:
-        """How weights are quantized in blocks."""
+        """The bits and the block size with which weights are quantized in blocks."""
         return BlockFormat(self.bits, self.block_size)
 
     @property
@@ -197,7 +200,7 @@ class PrecisionOptions:
 
     @property
     def is_weight_only_float16(self) -> bool:
-        """Whether weights have 8 or 4 bits, and everything is computed in 16."""
+        """Whether weights have at most 8 bits, and all operators compute in float16."""
         return self.scheme in ("int8", "int4") and self.compute == "float16"
 
     @property

@@ -1,4 +1,4 @@
-"""The plan of a quantization: what was chosen, and the fake-quantized model."""
+"""The plan of a quantization: the chosen candidates, and the fake-quantized model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,18 +14,18 @@ from xoptim.precision.reference import FloatReference
 
 @dataclass(frozen=True, slots=True)
 class QuantizationPlan:
-    """What to quantize, before anything computes with quantized numbers.
+    """The candidates to quantize, before any operator computes with integers or float16 numbers.
 
     Attributes:
         model: the model with quantized operands, which computes in float32.
         folder: of its external data.
         applied: the results that are quantized, and the constants that are stored, with the names
             of the patterns.
-        choices: what was decided for each candidate.
-        goal: what is saved: ``size`` where the scheme saves no time.
+        choices: the decision for each candidate.
+        goal: ``speed``, or ``size`` if the caller asks for it or if the scheme saves no time.
         reference: measures the error of models.
         preprocessing: the verified models of the steps before quantization.
-        inner: which operators of subgraphs stay as they are, and why.
+        inner: the operators of subgraphs that stay as they are, and the reason, in words.
         activations: activations between operators that get QDQ.
     """
 

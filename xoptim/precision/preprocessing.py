@@ -1,5 +1,7 @@
-"""Steps before quantization that make its error smaller: scales of channels are moved
-(SmoothQuant), and biases corrected. A step that fails is skipped.
+"""Steps before quantization that reduce its error.
+
+Scales move from channels of activations to weights (SmoothQuant), and biases are corrected. A step
+that fails is skipped.
 """
 
 import logging
@@ -31,7 +33,7 @@ from xoptim.verification.runs.session import Session
 from xoptim.verification.runs.session_settings import SessionSettings
 
 GELU_OPSET: Final = 20
-"""The operator set with Gelu."""
+"""The first operator set with Gelu."""
 _GELU: Final = ("Gelu", "GeluErf")
 """The patterns that write Gelu."""
 _RESIZE_AXES: Final = ("ResizeAxes",)
@@ -114,7 +116,7 @@ class Preprocessor:
             "the ranges of activations", lambda: self.observe(model, folder), Observed()
         )
         best = Preprocessed(model, folder, observed)
-        least: float | None = None
+        least_error: float | None = None
         if any(_lists_axes(node) for node in model.graph.node):
             best = self._replaced("Resize without axes", best, _RESIZE_AXES)
         if joins_gelu:
@@ -122,20 +124,20 @@ class Preprocessor:
         for scaling in scalings:
             if self.budget.is_over():
                 break
-            best, least = tried(
+            best, least_error = tried(
                 f"{scaling.name()} (SmoothQuant)",
-                partial(self._better_scaled, model, best, least, scaling),
-                (best, least),
+                partial(self._better_scaled, model, best, least_error, scaling),
+                (best, least_error),
             )
         has_biases = self._has_ranged_operators(best.model) and bool(best.observed.channels)
         if has_biases and not self.budget.is_over():
-            if least is None:
+            if least_error is None:
                 error = partial(self.error_of, model, best, corrected=False)
-                least = tried("static scales of activations", error, None)
-            if least is None:  # onnxruntime does not run the model with static scales
+                least_error = tried("static scales of activations", error, None)
+            if least_error is None:  # onnxruntime does not run the model with static scales
                 return replace(best, observed=Observed())
             corrected = partial(self.error_of, model, best, corrected=True)
-            if tried("bias correction", corrected, math.inf) < least:
+            if tried("bias correction", corrected, math.inf) < least_error:
                 return best
         return replace(best, observed=best.observed._replace(channels={}))
 
@@ -143,16 +145,18 @@ class Preprocessor:
         self,
         original: onnx.ModelProto,
         best: Preprocessed,
-        least: float | None,
+        least_error: float | None,
         scaling: type[ScalingPattern],
     ) -> tuple[Preprocessed, float | None]:
-        """The best model, or one with scales moved where the error is smaller; and the error."""
+        """The best model, or the model with scales moved if its error is smaller; and the error."""
         scaled = self._scaled(best, scaling)
         if scaled is None:
-            return best, least
-        least = self.error_of(original, best, corrected=False) if least is None else least
+            return best, least_error
+        least_error = (
+            self.error_of(original, best, corrected=False) if least_error is None else least_error
+        )
         error = self.error_of(original, scaled, corrected=False)
-        return (scaled, error) if error < least else (best, least)
+        return (scaled, error) if error < least_error else (best, least_error)
 
     def _replaced(
         self, step: str, before: Preprocessed, names: Sequence[str], opset: int | None = None
@@ -160,8 +164,9 @@ class Preprocessor:
         return tried(step, lambda: self.rewritten(before, names, opset), None) or before
 
     def _scaled(self, before: Preprocessed, scaling: type[ScalingPattern]) -> Preprocessed | None:
-        """The model with scales moved, ``None`` where there are none to move. With random samples,
-        only constants determine the scales.
+        """The model with scales moved; ``None`` if there are no scales to move.
+
+        With random samples, only constants determine the scales.
         """
         pattern = scaling(None if self.samples.are_random else before.observed.channels)
         return self.rewritten(before, [pattern])
@@ -228,14 +233,14 @@ class Preprocessor:
         return sum(error("rms", plain.run(sample), rounded.run(sample)) for sample in feeds)
 
 
-def tried(step: str, run: Callable[[], _T], otherwise: _T) -> _T:
-    """The result of a step, or ``otherwise`` and a warning that names the step and its error."""
+def tried(step: str, run: Callable[[], _T], default: _T) -> _T:
+    """The result of a step; if it fails, ``default``, and a warning that names step and error."""
     try:
         return run()
     except _FAILURES as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         _LOGGER.warning("quantization continues without %s: %s", step, reason)
-        return otherwise
+        return default
 
 
 def _lists_axes(node: onnx.NodeProto) -> bool:
@@ -244,15 +249,18 @@ def _lists_axes(node: onnx.NodeProto) -> bool:
     )
 
 
-def with_least_opset(verified: VerifiedModel, least: int) -> onnx.ModelProto:
-    """A copy of the optimized model, of opset ``least`` or newer, in which each value has its own
-    name, and nodes have no stack traces of an exporter.
+def with_least_opset(verified: VerifiedModel, min_opset: int) -> onnx.ModelProto:
+    """A copy of the optimized model with at least an operator set.
+
+    Each value in it has its own name, and nodes have no stack traces of an exporter.
     """
-    if verified.builder.model.opsets.get("", 0) >= least:
+    if verified.builder.model.opsets.get("", 0) >= min_opset:
         model = onnx.ModelProto()
         model.CopyFrom(verified.proto)
     else:
-        only = OptimizationOptions(patterns=None, opset=least, constant_folding=False, merge=False)
+        only = OptimizationOptions(
+            patterns=None, opset=min_opset, constant_folding=False, merge=False
+        )
         model = rewritten(Source(verified.proto, verified.base_dir), only)
     names_apart(model)
     remove_stack_traces(model)

@@ -44,12 +44,12 @@ _SHARE_OF_WEIGHTS: Final = 0.9
 """Part of the tolerance for quantized weights; computing in 16 bits gets the rest."""
 _MATMUL_N_BITS: Final = "MatMulNBits"
 _AFTERWARDS: Final = ("FusedConv",)
-"""Patterns that fuse operators between which QDQ may be placed."""
+"""Patterns that wait until after quantization: they fuse operators that QDQ may separate."""
 
 
 def before_quantization(options: OptimizationOptions) -> OptimizationOptions:
-    """The options of the optimization before anything is quantized: blocks are outlined
-    afterwards.
+    """The options of the optimization before quantization, without the steps that come afterwards:
+    the outlining of repeated blocks, and `_AFTERWARDS`.
     """
     return replace(options, outline=False, drop=(*options.drop, *_AFTERWARDS))
 
@@ -63,10 +63,10 @@ def quantize(
     """Quantize as many operators of an optimized model as the tolerance allows, first those that
     save most for their error.
 
-    Two steps: operands become quantized numbers (fake quantization), which is the only step that
-    changes results beyond rounding, and whose error is measured. Then the operators compute with
-    the integers; that graph is verified to compute what the fake-quantized one computes in float32.
-    Where nothing can be quantized, or errs too much, the result is the optimized model itself.
+    There are two steps. First, operands become quantized numbers, but operators compute in float32
+    (fake quantization). Only this step changes results beyond rounding, and its error is measured.
+    Then the operators compute with integers. This model is verified against the fake-quantized one.
+    If no operator can be quantized within the tolerance, the result is the optimized model itself.
 
     Args:
         verified: the optimized model.
@@ -136,7 +136,7 @@ def _routed(
 
 
 def with_routing(result: Quantized, original: VerifiedModel, how: Plan) -> Quantized:
-    """A result with the share of choices that quantization changes inside the model."""
+    """A result, together with the share of choices inside the model that quantization changes."""
     if result.reason or result.fault:
         return result
     models = [(model.proto, model.base_dir) for model in (original, result.verified)]
@@ -152,7 +152,7 @@ def _weights_for_float16(
     precision: PrecisionOptions,
     budget: SearchBudget,
 ) -> Quantized:
-    """The model with weights of 8 or 4 bits, computed in 16 bits.
+    """The model with weights of at most 8 bits, computed in float16.
 
     The error of both steps together is measured against the optimized model.
     """
@@ -205,7 +205,7 @@ def _quantized(
 ) -> Quantized:
     """The quantized model; see `quantize`.
 
-    ``reference`` is what the error is relative to, where that is not ``verified``.
+    Errors are measured against ``reference``; if it is ``None``, against ``verified``.
     """
     in_float16 = precision.scheme == "float16" and precision.computes_in_float16(options.provider)
     how = how.checking(assuming(how.verify.checks, options))
@@ -251,8 +251,9 @@ def _chosen(
     precision: PrecisionOptions,
     budget: SearchBudget,
 ) -> QuantizationPlan:
-    """The choice of operators and constants. ``rewriting`` are the options that make operators
-    compute with integers.
+    """The choice of operators and constants.
+
+    ``rewriting`` are the options of the optimization that makes operators compute with integers.
     """
     if precision.scheme == "int8" and precision.is_timed and not precision.weights_only:
         _check_gain(options)
@@ -313,7 +314,7 @@ def _unfit(result: Quantized) -> str:
 
 
 def joined(first: VerifiedModel, second: VerifiedModel) -> VerifiedModel:
-    """The second model, with the record of how the first was made from the original."""
+    """The second model, with the reports and the times of the first one, from which it was made."""
     return replace(
         second,
         before=first.before,

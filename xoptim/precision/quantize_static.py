@@ -24,11 +24,11 @@ qnn = lazy_module("onnxruntime.quantization.execution_providers.qnn")
 NARROW: Final = 8
 WIDE: Final = 16
 WIDTHS: Final = (NARROW, WIDE)
-"""Bits of the results of operators, fewest first; weights have 8."""
+"""Bits of the results of operators, fewest first. Weights have 8 bits."""
 MARGIN: Final = 1.5
-"""Factor by which 16-bit ranges exceed the ranges on samples: 16-bit steps stay small."""
+"""Factor by which 16-bit ranges exceed the ranges on samples. The steps are small all the same."""
 _WITH_WEIGHTS: Final = ("Conv", "ConvTranspose")
-"""Operators for whose weights onnxruntime makes one scale per channel."""
+"""Operators whose weights get one scale per channel from onnxruntime itself."""
 _MATMULS: Final = ("MatMul", "Gemm")
 _MATRIX: Final = 2
 _OPERANDS: Final = 2
@@ -53,7 +53,7 @@ def quantize_static(
         feeds: the values of the inputs.
         bits: of the results of operators, 8 or 16.
         split: names of nodes whose weights become the sum of two constants of 8 bits.
-        calibration: how ranges are found, see `PrecisionOptions`.
+        calibration: the method by which ranges are found, see `PrecisionOptions`.
         ranges: of results, by name, in place of calibrated ones.
         margin: the factor by which ``ranges`` are widened.
         keeps_activations: whether a Relu or Clip that QDQ makes redundant stays.
@@ -104,9 +104,12 @@ def weights_of(
 def _split(
     model: onnx.ModelProto, names: Collection[str], ranges: Mapping[str, Range]
 ) -> dict[str, Range]:
-    """Replace nodes by sums of two, one with weights of 8 bits, one with the remaining error.
+    """Replace each named node by the sum of two nodes.
 
-    Returns the ranges of the new results.
+    The weights of the first node are rounded to 8 bits; those of the second are the difference.
+
+    Returns:
+        The ranges of the new results.
     """
     stored = {tensor.name: tensor for tensor in model.graph.initializer}
     new_ranges: dict[str, Range] = {}
@@ -141,7 +144,7 @@ def _split(
 
 
 def _drop_unread_constants(model: onnx.ModelProto) -> None:
-    """Remove constants that no node reads: the sessions of the calibration log each of them."""
+    """Remove constants that no node reads: the calibration's sessions warn about each of them."""
     read = {name for node in model.graph.node for name in proto_reads(node)}
     read.update(value.name for value in (*model.graph.input, *model.graph.output))
     kept = [tensor for tensor in model.graph.initializer if tensor.name in read]
@@ -159,7 +162,7 @@ def _of_8_bits(numbers: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _widened(ranges: Mapping[str, Range], margin: float) -> dict[str, list[dict[str, Any]]]:
-    """The ranges of results, with a margin for numbers that samples do not show."""
+    """The ranges of results, widened for numbers beyond those on the samples."""
     return {
         name: [_range_override(margin * min(low, 0.0), margin * max(high, 0.0))]
         for name, (low, high) in ranges.items()
@@ -175,8 +178,8 @@ def _range_override(low: float, high: float) -> dict[str, Any]:
 def _type_overrides(model: onnx.ModelProto, bits: int) -> dict[str, list[dict[str, Any]]]:
     """The types of constants, by name.
 
-    Matrices have one scale per column, and 8 bits. Other constants, such as embeddings, have the
-    bits of the results. QNN takes scales of LayerNormalization as positive integers of 8 bits only.
+    Matrices have 8 bits and one scale per column. Other constants, such as embeddings, have as many
+    bits as results. QNN takes the scale of a LayerNormalization only as unsigned 8-bit integers.
     """
     types = quantization.QuantType
     overrides: dict[str, list[dict[str, Any]]] = {}

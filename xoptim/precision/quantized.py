@@ -1,4 +1,4 @@
-"""Last stage: the quantized model, and what is said about it."""
+"""Last stage of quantization: the quantized model, and its summary."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ class Quantized(JsonResult):
     """The result of a quantization.
 
     Attributes:
-        verified: the model; its comparison is the one of the optimized model with the original,
-            before anything was quantized.
+        verified: the model. Its comparison is that of the optimized float32 model with the
+            original.
         comparisons: comparisons with the fake-quantized model.
-        options: what was asked for.
-        choices: what can be quantized.
+        options: the options of the caller.
+        choices: the decision for each operator and constant that can be quantized.
         applied: results of quantized operators, and constants that were stored, with the names of
             the patterns.
-        worst: the slice of the outputs that uses most of its tolerance, on all samples; ``None``
-            where there was nothing to measure.
-        samples: on which the error was measured; none where there was nothing to measure.
-        reason: why nothing was quantized; empty where something was.
+        worst: the slice of the outputs that uses most of its tolerance, on all samples; ``None`` if
+            no error was measured.
+        samples: the samples on which the error was measured; empty if none was measured.
+        reason: the reason why nothing was quantized; empty if any candidate was.
         seconds: duration, in seconds.
-        inner: which operators of subgraphs stay as they are, and why.
-        in_float16: whether operators compute in 16 bits.
+        inner: the operators of subgraphs that stay as they are, and the reason, in words.
+        in_float16: whether operators compute in float16.
         preprocessing: the verified models of the steps before quantization.
-        description: what was quantized, in a few words, where operators were not chosen one by one.
-        float32_model: the optimized model, where it may be quantized again.
-        activation_bits: of the results of operators, 0 where operators were chosen one by one.
+        description: the quantized parts in a few words, if operators were not chosen one by one.
+        float32_model: the optimized model, if it may be quantized again.
+        activation_bits: bits of the results of operators; 0 if operators were chosen one by one.
         activations: names of the quantized activations between operators (static int8).
         target: name of the target for which the scheme was chosen; empty where a user chose it.
         cpu: CPUs on which integers are exact; see `OptimizationOptions.cpu`.
@@ -144,7 +144,7 @@ class Quantized(JsonResult):
 
     @property
     def metric(self) -> str:
-        """How the error was measured: a metric, or the name of a function."""
+        """The metric with which the error was measured, or the name of a function."""
         return metric_name(self.options.metric)
 
     @property
@@ -166,7 +166,7 @@ class Quantized(JsonResult):
 
     @property
     def tolerance(self) -> float:
-        """The error that was allowed where most of it is used, as a fraction."""
+        """The tolerance of the slice `worst`, as a fraction; the general one if there is none."""
         return self.options.tolerance if self.worst is None else self.worst.tolerance
 
     @property
@@ -176,13 +176,13 @@ class Quantized(JsonResult):
 
     @property
     def are_large_left(self) -> bool:
-        """Whether constants stay that could be stored in lower precision."""
+        """Whether constants are left that could be stored in lower precision."""
         storable = {candidate.weights for candidate in self.candidates if candidate.is_weight_only}
         constants = large_constants(self.verified.proto).values()
         return any(constant.name in storable and constant.bits > _HALF for constant in constants)
 
     def summary(self) -> str:
-        """The choice and its error, in one line."""
+        """The quantized operators and constants, and the error, in one line."""
         if self.reason:
             return (
                 f"{self.heading}: nothing is quantized, the float32 model is the result: "
@@ -196,7 +196,7 @@ class Quantized(JsonResult):
         )
 
     def _place(self) -> str:
-        """The slice with the error, where the outputs have several."""
+        """The name of the slice with the largest error, if the outputs have several slices."""
         return f" in {self.worst.name}" if self.worst is not None and not self.worst.is_only else ""
 
     def _why_ended(self) -> str:
@@ -206,7 +206,7 @@ class Quantized(JsonResult):
         return f"; the budget of {budget:g} s ended the search ({Advice('budget')})"
 
     def _exact_where(self) -> str:
-        """On which CPUs integers are exact, where that is not on all."""
+        """A note for models whose integer results are exact only on some CPUs."""
         if self.cpu == "any" or not self.operators or self.in_float16:
             return ""
         return f"; on x86 CPUs without VNNI, sums may saturate ({Advice('cpu', 'vnni')})"
@@ -227,11 +227,13 @@ class Quantized(JsonResult):
     @property
     def counts(self) -> list[str]:
         """The numbers of quantized operators, activations, and constants in lower precision."""
-        between = [f"{len(self.activations)} activations between them"] if self.activations else []
-        return [*self._operators(), *between, *self._constants()]
+        activation_counts = (
+            [f"{len(self.activations)} activations between them"] if self.activations else []
+        )
+        return [*self._operators(), *activation_counts, *self._constants()]
 
     def _operators(self) -> list[str]:
-        """How many operators compute in lower precision, and why the others do not."""
+        """The number of operators in lower precision, and the reasons for the other operators."""
         decisions = {
             choice.measured.result: choice.decision
             for choice in self.choices
@@ -264,7 +266,7 @@ class Quantized(JsonResult):
         return f" (in float32: {counts})"
 
     def _constants(self) -> list[str]:
-        """How many constants are stored in lower precision, by their bits."""
+        """The number of constants that are stored in lower precision, by their bits."""
         constants = [constant for constant in self.candidates if constant.is_weight_only]
         widths = {constant.form: constant.element_bits for constant in constants}
         counts = Counter(widths[form] for form in self.applied.items() if form in widths)
@@ -274,7 +276,7 @@ class Quantized(JsonResult):
         ]
 
     def rows(self) -> list[dict[str, str]]:
-        """What can be quantized, as rows of a table, by `Measured.price`."""
+        """The candidates as rows of a table, in the order of `Measured.price`."""
         independent = [
             choice for choice in self.choices if choice.measured.candidate.is_independent
         ]
@@ -285,7 +287,7 @@ class Quantized(JsonResult):
         ]
 
     def figures(self) -> dict[str, Any]:
-        """The choice in a line, and the rows of the table."""
+        """The summary in one line, and the rows of the table of candidates."""
         return {"precision": self.summary(), "quantizable": self.rows()}
 
     def report(self, before: OptimizationReport) -> OptimizationReport:

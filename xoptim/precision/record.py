@@ -1,6 +1,6 @@
 """The entry about the error in the metadata of a quantized model.
 
-The entry is for people. As the author of a file can write anything, nothing relies on the entry.
+The entry is for people. Anybody can write it into a file, so no decision relies on it.
 """
 
 from typing import Final

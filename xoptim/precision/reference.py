@@ -1,4 +1,4 @@
-"""What quantized models are compared with: the outputs of the float32 model on samples."""
+"""The outputs of the float32 model on samples, with which quantized models are compared."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from xoptim.verification.runs.session_settings import SessionSettings
 
 
 class SliceError(NamedTuple):
-    """The error of a slice of an output, and the one that is allowed, as fractions."""
+    """The error of a slice of an output, and its tolerance, as fractions."""
 
     name: str
     error: float
@@ -45,7 +45,7 @@ class FloatReference:
     Attributes:
         samples: the values of the inputs.
         expected: the outputs, one list for each sample.
-        slices: the parts of the outputs that are measured on their own.
+        slices: the slices of the outputs whose errors are measured separately.
         precision: the metric, and the tolerances.
         settings: of the sessions.
     """
@@ -84,8 +84,9 @@ class FloatReference:
         precision: PrecisionOptions,
         settings: SessionSettings,
     ) -> "FloatReference":
-        """The reference of a model that ran already; raises `ChoiceError` for tolerances of outputs
-        that it does not have.
+        """The reference of a model that has run.
+
+        Raises `ChoiceError` if a tolerance names an output that the model does not have.
         """
         unknown = [name for name in precision.tolerances if name not in names]
         if unknown:
@@ -122,14 +123,18 @@ class FloatReference:
         return largest_errors(self.sample_errors(model, folder))
 
     def unseen(self, errors: Iterable[Errors]) -> Errors:
-        """The errors that other values like some of the samples rarely exceed."""
+        """Bounds that errors on values similar to the samples rarely exceed.
+
+        Args:
+            errors: the errors on each sample that was measured.
+        """
         if self.samples.are_random:
             return random_errors(errors, self.samples.count)
         counts = [part.count for part in self.slices.slices]
         return unseen_errors(errors, counts, self.samples.count)
 
     def unseen_errors_of(self, model: onnx.ModelProto, folder: Path | None) -> Errors:
-        """The errors of a model that other values like the samples rarely exceed."""
+        """Bounds of the errors of a model on values similar to the samples; see `unseen`."""
         return self.unseen(self.sample_errors(model, folder))
 
     def unseen_error_of(self, model: onnx.ModelProto, folder: Path | None) -> float:
@@ -146,7 +151,7 @@ class FloatReference:
         return SliceError(str(part), error, tolerance, len(parts) == 1, part.typical)
 
     def _factors(self) -> list[float]:
-        """The general tolerance over the tolerance of each slice."""
+        """The general tolerance divided by the tolerance of each slice."""
         precision = self.precision
         return [
             precision.tolerance / precision.tolerances.get(part.output, precision.tolerance)

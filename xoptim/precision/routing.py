@@ -1,9 +1,9 @@
 """Choices inside a model that quantization may change, such as the experts of a token.
 
-An operator that chooses the largest of some scores steers the results: where two scores are nearly
-equal, a small error chooses another element, and the result is another one. Samples hold few such
-rows, and those on which another choice exceeds the tolerance were avoided. So the share of changed
-choices is estimated from the gaps between scores and from the errors of these gaps.
+A TopK or ArgMax chooses the elements with the largest scores. If two scores are nearly equal, a
+small error changes the choice, and the result with it. Few rows of the samples have such scores,
+and quantization was chosen so that none of them exceeds the tolerance. So the share of changed
+choices on other data is estimated from the gaps between scores and the errors of these gaps.
 """
 
 import math
@@ -31,12 +31,13 @@ from xoptim.verification.runs.session_settings import SessionSettings
 _INDICES: Final = {"TopK": 1, "ArgMax": 0, "ArgMin": 0}
 """Operators that choose by scores, with the position of the indices among their results."""
 _MIN_ROWS: Final = 100
-"""Fewer choices do not tell how many gaps are small."""
+"""With fewer choices, the share of small gaps cannot be estimated."""
 _SMALL_GAPS: Final = 0.1
-"""Share of the rows whose gaps tell how dense gaps are near 0."""
+"""Share of the rows, those with the smallest gaps, from which the density of gaps is estimated."""
 _WIDE: Final = 4
-"""Gaps are dense near 0 where this many errors are less than the gaps that tell the density."""
+"""The density is used if these gaps extend over more than this many mean errors."""
 _COUNTS: Final = (100, 1000, 10_000)
+"""Denominators in which a share is written; the first one that gives at least 1 is used."""
 _MIN_CHANGES: Final = 10
 """Changed choices on the samples that show what a change does to the error of the outputs."""
 _EXACT: Final = Advice("exact-routing", reason="keeps in float32 what determines the choice")
@@ -63,11 +64,11 @@ class _Router(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Routing(JsonResult):
-    """How often quantization changes what a node chooses.
+    """The frequency with which quantization changes the choices of a node.
 
     Attributes:
         result: name of the indices that the node chooses.
-        op_type: its operator.
+        op_type: operator of the node.
         rows: number of choices on the samples.
         changed: number of choices on the samples that quantization changes.
         share: share of the choices that quantization is expected to change on values like the
@@ -83,8 +84,8 @@ class Routing(JsonResult):
 
 
 def routing_text(routing: Iterable[Routing]) -> str:
-    """How often quantization changes a choice, and what keeps the choice; empty where it hardly
-    does, or where nothing is known.
+    """A text about the choices that quantization changes, and the option that avoids it; empty if
+    choices hardly change, or if there are none.
     """
     affected = _affected(routing)
     if affected.rows:
@@ -153,14 +154,14 @@ def is_untested(routing: Sequence[Routing]) -> bool:
 
 
 def _part(share: float, count: int) -> str:
-    """A share as a number of ``count``; empty where it is less than 1."""
+    """A share as ``3 of 100`` for the count 100; empty if the first number would be less than 1."""
     return f"{round(share * count)} of {count}" if share * count >= 1 else ""
 
 
 @dataclass(slots=True)
 class _Margins:
-    """The gaps between the last chosen and the first other score, and their errors in a quantized
-    model.
+    """The gaps between the lowest chosen score and the highest score that was not chosen, and the
+    errors of these gaps in a quantized model.
     """
 
     gaps: list[np.ndarray] = field(default_factory=list)
@@ -183,7 +184,7 @@ class _Margins:
         self.changed += int((chosen != others).any(axis=-1)[is_finite].sum())
 
     def routing(self, router: _Router) -> Routing:
-        """What the margins say about a router."""
+        """The statistics of a router, from its margins."""
         gaps, errors = np.concatenate(self.gaps), np.concatenate(self.errors)
         is_same = errors.size > 0 and not errors.any()  # quantization does not reach the scores
         enough = is_same or gaps.size >= _MIN_ROWS
@@ -192,12 +193,13 @@ class _Margins:
 
 
 def _share(gaps: np.ndarray, errors: np.ndarray, changed: int) -> float:
-    """The share of gaps that errors of either sign exceed, where both are independent.
+    """The share of choices that change, if errors and gaps are independent.
 
-    Where errors are small, few gaps are smaller than an error. Then the density of gaps near 0,
-    which a wider range of them tells, is multiplied by the mean of the errors that make gaps
-    smaller: half of the mean magnitude. Where errors are large, further scores pass the chosen one,
-    so that the number of changed choices counts.
+    A choice changes if the error makes the gap negative. Errors of both signs are equally likely.
+    If errors are small, few gaps of the samples are smaller than an error. Then the share is the
+    density of gaps near 0, estimated from a wider range, times half of the mean error. If errors
+    are large, scores further down may also exceed the chosen one, so the result is at least the
+    share of changed choices on the samples.
     """
     mean = float(errors.mean())
     width = float(np.quantile(gaps, _SMALL_GAPS))
@@ -238,9 +240,10 @@ def kept_values(model: onnx.ModelProto, options: PrecisionOptions) -> set[str]:
 
 
 def values_before_routers(model: onnx.ModelProto) -> set[str]:
-    """The names of all values and constants that determine what nodes choose by scores.
+    """The names of all values and constants on which the scores of a TopK or ArgMax depend.
 
-    Of an If, Loop or Scan that chooses, these are all values in it and before it.
+    If the node is in a body of an If, Loop or Scan, these are all values in the bodies and all
+    values on which the If, Loop or Scan depends.
     """
     makers = {name: node for node in model.graph.node for name in node.output}
     reads = {name for node in every_node(model.graph.node) for name in proto_reads(node)}
@@ -263,8 +266,10 @@ def routings(
     samples: Iterable[Mapping[str, Value]],
     settings: SessionSettings,
 ) -> tuple[Routing, ...]:
-    """How often quantization changes a choice; none where a model does not run with inner results
-    as outputs, or where it has no choice of the original.
+    """The frequency with which quantization changes each choice inside a model.
+
+    Empty if a model does not run with inner results as outputs, or if no node that chooses is in
+    both models.
 
     Args:
         models: the float32 model and the quantized one, each with the folder of its external data.
@@ -303,7 +308,7 @@ def _scores(
     samples: Iterable[Mapping[str, Value]],
     settings: SessionSettings,
 ) -> list[list[_Scores]]:
-    """The scores of each router, for each sample; empty arrays where they are integers."""
+    """The scores of each router, for each sample; empty arrays for integer scores."""
     names = {name for router in routers for name in (router.scores, router.result)}
     probe = Probe(model, folder, names, settings)
     scores = list[list[_Scores]]()

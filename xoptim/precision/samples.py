@@ -20,7 +20,9 @@ from xoptim.verification.runs.session import Value
 
 _RANDOM_RUNS = 4
 _MAX_MULTIPLICATIONS: Final = 4_000_000_000
-"""Of all runs that rank one candidate: 0.3 s on one core for YOLOv8n at 640 x 640."""
+"""Multiplications of all runs that rank one candidate. YOLOv8n at 640 x 640 needs so many, and
+takes 0.3 s on one core.
+"""
 _MIN_SAMPLES: Final = 10
 """Fewer samples do not bound the error on other data. With a tolerance of 2 %, models with two
 scores erred by up to 13 % (relative to each sample) after two samples, and by up to 2.7 % (relative
@@ -99,7 +101,7 @@ class Samples:
         return self.to_choose[:affordable]
 
     def summary(self) -> str:
-        """Where the values come from, in a few words."""
+        """The number and the source of the values, in a few words."""
         kind = "random sample" if self.are_random else "sample"
         count = f"{len(self.feeds)} {kind}{'s' if len(self.feeds) > 1 else ''}"
         return f"{count}, {len(self.held_out)} of them held out" if self.held_out else count
@@ -111,9 +113,9 @@ def samples_for(
     options: PrecisionOptions,
     checks: VerificationOptions,
 ) -> Samples:
-    """The values of the options, or random ones of several sizes; the model has run on all of them.
+    """The samples of the options, or random samples of several sizes; the model runs on all.
 
-    Errors are measured at small random sizes as well; times are not, as nothing is faster there.
+    Errors are measured at small random sizes as well. Times are not: nothing is faster there.
 
     Raises:
         SampleError: the model does not run on a sample of the options.
@@ -153,8 +155,8 @@ def samples_to_search(
 ) -> Samples:
     """The samples on which to choose what is quantized; see `samples_for`.
 
-    Samples in which all inputs are 0 come last: what multiplies 0 has no error there, whatever its
-    weights are, and the first samples serve to choose.
+    Samples in which all inputs are 0 come last, as the first samples serve to choose: a MatMul of
+    zeros has no error, whatever its weights are.
 
     Raises:
         NothingToQuantizeError: all inputs are 0 in all samples.

@@ -1,4 +1,4 @@
-"""Errors of constants in several forms, from the measured errors of one of them."""
+"""Errors of a constant in several forms, estimated from the measured error of one form."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
@@ -10,12 +10,12 @@ from xoptim.precision.reference import Errors
 _LINEAR: Final = 0.1
 """Largest error of an output that is assumed to be in proportion to the error of a constant."""
 _PROPORTIONAL: Final = ("largest", "rms")
-"""Metrics that double where all differences do."""
+"""Metrics that double if all differences double."""
 
 
 def coarsest(candidates: Iterable[Candidate], metric: ErrorMetric) -> list[Candidate]:
-    """The form of each constant with fewest bits; all forms where the metric does not follow the
-    size of the differences.
+    """The form of each constant with the fewest bits; all forms if the metric is not in proportion
+    to the differences.
     """
     if metric not in _PROPORTIONAL:
         return [*candidates]
@@ -33,16 +33,16 @@ def scaled_errors(
     candidates: Iterable[Candidate],
     rounding_error: Callable[[Candidate], float],
 ) -> dict[Form, Errors]:
-    """The errors of the other forms of constants whose coarsest form was measured.
+    """Estimate the errors of the other forms of constants whose coarsest form was measured.
 
-    To first order, outputs change in proportion to the constant. Constants whose measured error is
-    large, or that their coarsest form holds exactly, are missing.
+    To first order, outputs change in proportion to the change of a constant. Constants are missing
+    if their measured error is large, or if their coarsest form is exact.
 
     Args:
         measured: the errors of the coarsest forms.
         coarse: the coarsest forms.
         candidates: all forms.
-        rounding_error: the root mean square of what a constant loses in a form.
+        rounding_error: the root mean square difference between a constant and its form.
     """
     bases = {
         candidate.weights: (measured[candidate.form], rounding_error(candidate))

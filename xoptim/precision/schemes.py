@@ -1,4 +1,4 @@
-"""The patterns of each scheme: those that quantize operands, store constants, or compute."""
+"""The patterns of each scheme, by task: quantize operands, store constants, or compute."""
 
 from typing import Final
 
@@ -25,7 +25,8 @@ def quantization_patterns(
 ) -> list[type[QuantizationPattern]]:
     """The patterns that quantize operands.
 
-    Patterns that write operators of a domain are skipped unless some of the selection do so.
+    A pattern that writes operators of a domain, such as com.microsoft, is skipped unless a pattern
+    of the selection writes operators of that domain.
     """
     domains = {domain for pattern in select(selection) for domain in pattern.produces}
     patterns = [
@@ -39,7 +40,7 @@ def quantization_patterns(
 def operand_patterns(
     precision: PrecisionOptions, selection: Selection = None
 ) -> list[type[QuantizationPattern]]:
-    """The patterns of `quantization_patterns` that options ask for.
+    """The patterns that quantize operands, as the options ask for them.
 
     Patterns with static scales replace patterns that compute scales in each run.
     """
@@ -61,7 +62,7 @@ def storing_patterns(scheme: str) -> list[type[StoringPattern]]:
 
 
 def schemes_that_save_time() -> tuple[Scheme, ...]:
-    """The schemes that are worth their error where they are faster."""
+    """The schemes with patterns that quantize operands, and so make operators faster."""
     return tuple(scheme for scheme in SCHEMES if quantization_patterns(scheme))
 
 
@@ -75,7 +76,8 @@ def integer_patterns(scheme: str) -> list[type[Rewrite]]:
 def computing_patterns(precision: PrecisionOptions) -> list[type[Rewrite]]:
     """The patterns that compute with quantized operands.
 
-    Empty where activations stay in float32, or have static scales: other compilers read QDQ.
+    Empty if activations stay in float32, or have static scales: the runtime of the target then
+    reads QDQ.
     """
     return [] if precision.weights_only or precision.static else integer_patterns(precision.scheme)
 

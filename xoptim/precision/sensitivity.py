@@ -60,18 +60,17 @@ _OPERATOR_BITS: Final = 4
 
 @dataclass(slots=True)
 class Sensitivity:
-    """The operators and constants of a model that can be quantized, measured.
+    """The candidates of a model, with their measured errors and costs.
 
-    Constants are measured when they are asked for, which is rare for weights of quantized
-    operators.
+    Constants are measured only when they are needed: the weights of quantized operators rarely are.
 
     Attributes:
-        preprocessed: the model, in an operator set that has what quantization needs.
+        preprocessed: the model, in an operator set that has all operators of quantization.
         patterns: that quantize operands.
         operators: with the error that each adds alone, and its cost.
         storable: the forms in which constants can be stored, with everything computed in float32.
-        goal: what is saved: ``size`` where the scheme saves no time.
-        session: in which choices are tried.
+        goal: ``speed``, or ``size`` if the caller asks for it or if the scheme saves no time.
+        session: the session in which choices are tried.
         weight_only: stores constants.
         ranking: the samples on which candidates are measured alone.
         on_step: called with a description of each step.
@@ -99,8 +98,9 @@ class Sensitivity:
         return [*self.operators, *self._stored.values()]
 
     def constants(self, candidates: Iterable[Candidate]) -> list[Measured]:
-        """Some of the constants, with the error that each adds alone, except those that are not
-        measured within the budget.
+        """Some of the constants, with the error that each adds alone.
+
+        Constants that are not measured within the budget are missing.
         """
         candidates = [*candidates]
         missing = [candidate for candidate in candidates if candidate.form not in self._stored]
@@ -181,7 +181,7 @@ def _operators(
     options: OptimizationOptions,
     kept: Collection[str],
 ) -> tuple[list[Candidate], dict[Form, ResultSubgraph]]:
-    """The operators that can be quantized, except those whose values stay as they are."""
+    """The operators that can be quantized, except those whose result or weights are in ``kept``."""
     operators, subgraphs = find_candidates(
         ready.model, ready.folder, patterns, options.provider, ready.observed, cpu=options.cpu
     )
@@ -273,7 +273,7 @@ def _constants(
     precision: PrecisionOptions,
     goal: Goal,
 ) -> list[Candidate]:
-    """The constants that can be stored, except those that stay as they are."""
+    """The constants that can be stored in lower precision, except those in ``kept``."""
     constants = weight_only.candidates(operators, keep_small=goal == "speed")
     constants = [constant for constant in constants if not constant.touches(kept)]
     if precision.is_weight_only_float16:
@@ -284,8 +284,10 @@ def _constants(
 def _without_integers_of(
     operators: Iterable[Candidate], constants: Iterable[Candidate]
 ) -> list[Candidate]:
-    """The forms of constants, without integer forms of weights that operators can read as integers:
-    16-bit kernels read integers, but a constant that is only stored is widened on loading.
+    """The forms of constants, without integer forms of weights that operators read as integers.
+
+    Float16 kernels read the integers of an operator's weights, but a constant that is only stored
+    as integers is widened when the model is loaded.
     """
     readable = {operator.weights for operator in operators}
     return [
@@ -302,11 +304,17 @@ def measure_errors(
     on_step: Callable[[str], object] = silent,
     stage: str = "measuring the error of each operator",
 ) -> dict[Form, Errors]:
-    """The errors that each candidate adds alone, together with those that share its weights.
+    """The errors of the model when one candidate is quantized, with all that share its weights.
 
     An operator that is quantized because its inputs are quantized adds no error alone. The largest
-    candidates are measured first, and none after the budget. ``indices`` are of samples.
-    ``on_step`` is called before each candidate, with the stage.
+    candidates are measured first, and none after the end of the budget.
+
+    Args:
+        session: runs the model.
+        candidates: operators or constants.
+        indices: of the samples.
+        on_step: called before each candidate.
+        stage: the description that ``on_step`` gets.
     """
     candidates = [*candidates]
     alone = [candidate for candidate in candidates if not candidate.reads]
@@ -325,7 +333,7 @@ def _measured(
     costs: Mapping[Form, OperatorCost],
     errors: Mapping[Form, Errors],
 ) -> list[Measured]:
-    """The candidates that were measured, and what is quantized because of others."""
+    """The candidates with errors: those that were measured or that depend on others."""
     return [
         Measured(candidate, costs.get(candidate.form, UNMEASURED), errors[candidate.form])
         for candidate in candidates
@@ -380,7 +388,7 @@ def _with_rounded_weights(
 
 
 def _all_routing() -> str:
-    """The reason where all that could be quantized is before a choice."""
+    """The reason if a choice inside the model depends on all operators and constants."""
     return (
         "all that could be quantized determines what TopK, ArgMax or ArgMin choose inside the model"
     )
@@ -392,7 +400,7 @@ def _nothing(
     samples: Samples,
     patterns: Sequence[type[QuantizationPattern]],
 ) -> str:
-    """The reason why nothing can be quantized."""
+    """The reason why no operator or constant can be quantized."""
     contrib = [
         cls
         for cls in resolve(scheme)

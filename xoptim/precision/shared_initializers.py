@@ -12,7 +12,7 @@ def share_initializers(model: onnx.ModelProto, old: Collection[str]) -> None:
     """Move new initializers of subgraphs to the main graph, and keep one of equal ones; in place.
 
     Block-wise weights stay in their subgraph: onnxruntime 1.32 does not load a model in which a
-    subgraph dequantizes such weights from outside.
+    subgraph dequantizes block-wise weights of an outer graph.
 
     Args:
         model: the model, in which each value has its own name.

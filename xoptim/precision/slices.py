@@ -24,16 +24,16 @@ from xoptim.verification.runs.session_settings import SessionSettings
 
 _MAX_SLICES: Final = 64  # of an output
 _MAX_CHANNELS: Final = 1024
-_MIN_ELEMENTS: Final = 32  # of a channel, so that its largest value tells its scale
+_MIN_ELEMENTS: Final = 32  # of a channel; the largest of fewer elements does not tell the scale
 _MIN_SAMPLES: Final = 3
-"""With fewer samples, the lower median is the smallest size, and every error is relative to the
-size of its own sample.
+"""With fewer samples, the lower median is the smallest size, so a typical size would never be
+larger than that of the sample itself.
 """
 _SCALE_RATIO: Final = 10.0
 """Channels whose largest values differ by a larger factor are of different scales."""
 _STEP_RATIO: Final = math.sqrt(_SCALE_RATIO)
-"""Channels are sorted by scale, and split where the scale falls by a larger factor. So scores stay
-together, which reach far down in small steps.
+"""Channels are sorted by scale, and split where the scale falls by a larger factor. The scores of
+classes stay together this way: they fall to small values in small steps.
 """
 
 
@@ -47,16 +47,15 @@ class OutputSlice:
 
     Attributes:
         place: the index of the output.
-        output: its name.
+        output: the name of the output.
         axis: of the output, ``None`` for the whole output.
-        indices: along the axis, for each length that it has.
-        typical: the size that errors are relative to where a sample is smaller: the median of the
-            sizes on all samples, the lower one of two; 0 with fewer than three samples, or where
-            the metric has no size.
-        largest: the largest size on all samples, which takes the place of ``typical`` on samples
-            without any number but 0 where half of the samples are such.
+        indices: the indices along the axis, for each length that the axis has on the samples.
+        typical: the lower median of the sizes on all samples; 0 with fewer than three samples, or
+            if the metric has no size. Errors of a smaller sample are relative to this size.
+        largest: the largest size on all samples; 0 for a whole output. It replaces ``typical`` on a
+            sample of zeros if ``typical`` is 0, as where half of the samples are zeros.
         rank: of the output.
-        count: the least number of elements on a sample; 0 if it is no array.
+        count: the smallest number of elements on a sample; 0 if the output is no array.
     """
 
     place: int
@@ -69,7 +68,7 @@ class OutputSlice:
     count: int = 0
 
     def of(self, value: np.ndarray) -> np.ndarray:
-        """The elements of a value of the output."""
+        """The elements of the slice, from a value of the output."""
         if self.axis is None:
             return value
         indices = self.indices.get(value.shape[self.axis])
@@ -84,7 +83,7 @@ class OutputSlice:
         """The slice with its sizes by a metric, and its number of elements.
 
         Args:
-            values: of the output, on each sample; empty where it is no array.
+            values: of the output, on each sample; empty if the output is no array.
             metric: the error that is measured.
         """
         if not values:
@@ -110,7 +109,7 @@ class OutputSlice:
 
 
 def _ranges_text(indices: Group) -> str:
-    """Indices as ranges, the first ones where there are many."""
+    """Indices as up to three ranges: ``0 to 3, 8, 10 to 12, ...``."""
     ends = np.flatnonzero(np.diff(indices) != 1)
     starts = [0, *(ends + 1)]
     stops = [*ends, indices.size - 1]
@@ -196,10 +195,10 @@ def output_origins(
     feeds: Sequence[Mapping[str, Value]],
     settings: SessionSettings,
 ) -> Origins:
-    """The origins of the elements of outputs that join several tensors, for each sample; none where
-    the model does not run with inner results as outputs.
+    """The origins of the elements of outputs that join several tensors, for each sample.
 
-    This loads the model: no other session should hold its weights.
+    Empty if the model does not run with inner results as outputs. The model is loaded for this, so
+    no other session should hold its weights.
     """
     outputs = joined_outputs(model)
     if not outputs:
@@ -220,7 +219,7 @@ def _is_sliceable(value: np.ndarray) -> bool:
 
 
 def _joined(values: Sequence[np.ndarray], origins: Sequence[np.ndarray]) -> list[_Part]:
-    """The slices by origin along the axis on which their scales differ most."""
+    """The slices by origin of the elements, along the axis on which their scales differ most."""
     if not origins:
         return []
     candidates = [
@@ -253,7 +252,7 @@ def _parts_along(origins: Sequence[np.ndarray], axis: int) -> list[dict[int, Gro
 
 
 def _spread(values: Sequence[np.ndarray], axis: int, parts: Sequence[Mapping[int, Group]]) -> float:
-    """The largest scale of slices over the smallest one."""
+    """The largest scale of slices, divided by the smallest scale above 0."""
     scales = [scale for part in parts if (scale := _scale(values, axis, part))]
     return max(scales) / min(scales) if scales else 0.0
 
@@ -287,8 +286,10 @@ def _channels(values: Sequence[np.ndarray]) -> list[_Part]:
 
 
 def _channel_groups(values: Sequence[np.ndarray], axis: int) -> list[tuple[Group, float]]:
-    """The groups of channels of one scale, with this scale, the largest first; empty where the axis
-    has no channels, or all are of one scale, or of too many.
+    """The groups of channels of one scale, with this scale, the largest first.
+
+    Empty if the axis does not hold channels, if all channels are of one scale, or if there are more
+    than `_MAX_SLICES` groups.
     """
     lengths = {value.shape[axis] for value in values if value.ndim > axis}
     length = max(lengths)

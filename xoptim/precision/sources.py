@@ -1,4 +1,4 @@
-"""Samples from where users have them: folders, loaders of torch, datasets, iterators.
+"""Samples from all sources that users have: folders, loaders of torch, datasets, iterators.
 
 No package is imported: a tensor is anything that numpy converts, a row is a mapping or a sequence.
 """
@@ -60,12 +60,12 @@ def read_samples(
     """The first samples of a source, as arrays of the types of the inputs.
 
     Args:
-        source: an ``.npz`` file or a folder of them, or something that gives samples: a DataLoader,
-            a dataset, an iterator, even one without an end. A sample is a mapping by name, a
-            sequence by position, or the array of the only input. Where all values lack the first
-            dimension of their inputs, it is added.
+        source: an ``.npz`` file or a folder of them, or an iterable of samples: a DataLoader, a
+            dataset, an iterator, even one without an end. A sample is a mapping by name, a sequence
+            by position, or the array of the only input. If all values of a sample lack the first
+            dimension of their inputs, this dimension is added.
         inputs: of the model.
-        max_samples: how many samples are read.
+        max_samples: maximal number of samples that are read.
 
     Raises:
         ChoiceError: there is no sample, or one does not fit the inputs.

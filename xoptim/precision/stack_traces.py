@@ -17,8 +17,8 @@ _TRACES: Final = (
 def remove_stack_traces(model: onnx.ModelProto) -> None:
     """Remove stack traces from nodes, in place.
 
-    They would be copied to each node that quantizes an operand, and take more than half of small
-    files.
+    Otherwise, quantization copies them to each node that it adds, and they take more than half of
+    small files.
     """
     for node in every_node(model.graph.node):
         kept = [entry for entry in node.metadata_props if entry.key not in _TRACES]

@@ -44,30 +44,29 @@ FALLBACKS: Final[Mapping[int, Sequence[tuple[Sequence[int], float]]]] = {
     8: (((16,), 1.0), ((16,), 0.5)),
     16: (((16,), 0.5),),
 }
-"""What to try next, by the bits of the results that a target computes wrongly: pairs of the
-``widths`` and the ``share`` of `static_int8`.
+"""The attempts to make if a target computes a quantized model wrongly, by the bits of its results:
+pairs of the ``widths`` and the ``share`` of `static_int8`.
 """
 _MAX_ROUNDS: Final = 6
-"""How often weights are split, at most."""
+"""Maximum number of rounds in which weights are split."""
 _FURTHER_DRAWS: Final = 2
-"""How often further random values are drawn."""
+"""Number of further draws of random samples."""
 _SEED_STEP: Final = 1000
 """The distance of the seeds of two draws: each run of a draw takes the next seed."""
 _SMALL_MARGIN: Final = 1.2
 """In place of `MARGIN` where the target adds an error of its own, which grows with the ranges."""
 _BOUNDED: Final = ("Softmax", "Sigmoid", "LpNormalization")
-"""Operators to whose results QNN gives a range of its own."""
+"""Operators whose results get a fixed range from QNN."""
 _MASKING: Final = ("Add", "Mul", "Sub", "Where")
 _MASKED: Final = 100.0
-"""Takes the place of infinity in masks: Softmax is still 0 there, and steps of 16 bits stay small.
-"""
+"""Replaces infinity in masks: the Softmax of -100 is still 0, and 16-bit steps stay small."""
 _LARGE_BYTES: Final = 2**31
 _TOO_LARGE: Final = "static int8 quantization is limited to models with less than 2 GB of weights"
 
 
 @dataclass(frozen=True, slots=True)
 class _StaticConfig:
-    """How a model is quantized.
+    """The settings with which a model is quantized.
 
     Attributes:
         bits: of the results of operators.
@@ -105,10 +104,10 @@ def static_int8(
 ) -> Quantized:
     """The optimized model with integers from its inputs to its outputs, as NPU compilers take it.
 
-    Weights have 8 bits, one scale a channel in convolutions. Results have 8 bits, or 16 where 8
-    exceed the tolerance. Where 16 do so as well, the weights that add most to the error are split
-    into a sum of two constants of 8 bits: onnxruntime quantizes float32 weights between Q and DQ to
-    8 bits, and QNN takes no other weights.
+    Weights have 8 bits, in convolutions with one scale per channel. Results have 8 bits, or 16 bits
+    if 8 exceed the tolerance. If 16 bits exceed it as well, the weights that add most to the error
+    are split into a sum of two 8-bit constants: onnxruntime quantizes float32 weights between Q and
+    DQ to 8 bits, and QNN takes no other weights.
 
     Args:
         verified: the optimized model.
@@ -116,7 +115,8 @@ def static_int8(
         how: options of the verification.
         precision: the error allowed, and the values that determine the ranges.
         widths: bits of results to try, in order.
-        share: part of the allowed error that the result may have here, as a target adds its own.
+        share: part of the tolerance that the result may use on this machine; the target adds an
+            error of its own.
 
     Raises:
         ChoiceError: values do not fit the model.
@@ -167,7 +167,7 @@ def _searched(
 def _extra_feeds(
     model: onnx.ModelProto, samples: Samples, how: Plan, precision: PrecisionOptions
 ) -> list[Mapping[str, Value]]:
-    """More values where samples are random: a few random values do not reach the full ranges."""
+    """More random samples, if samples are random: a few of them do not reach the full ranges."""
     if not samples.are_random or precision.samples:
         return []
     seeds = range(precision.seed + 1, precision.seed + 1 + _FURTHER_DRAWS)
@@ -185,8 +185,8 @@ def _described(model: onnx.ModelProto, config: _StaticConfig) -> str:
 
 
 def _folded(verified: VerifiedModel) -> onnx.ModelProto:
-    """A copy of the optimized model in an operator set with QDQ of 16 bits, with all weights as
-    constants.
+    """A copy of the optimized model, with all weights folded to constants, in an operator set with
+    16-bit QDQ.
     """
     version = verified.builder.model.opsets.get("", 0)
     folding = OptimizationOptions(
@@ -210,8 +210,9 @@ def _loaded(model: onnx.ModelProto, folder: Path | None) -> onnx.ModelProto:
 
 
 def with_small_masks(model: onnx.ModelProto) -> None:
-    """Replace infinity in constant masks by small numbers: within a range up to infinity, all other
-    numbers would share one step.
+    """Replace infinity in constant masks by 100.
+
+    In a range up to infinity, all other numbers would round to the same integer.
     """
     readers: dict[str, set[str]] = {}
     for node in model.graph.node:
@@ -338,8 +339,8 @@ class _StaticSearch:
         return ranges.by_name()
 
     def _next_split(self, config: _StaticConfig, count: int) -> frozenset[str]:
-        """The operators whose weights are split, and ``count`` more: those that add most to the
-        error of their operands.
+        """The operators whose weights are already split, and ``count`` more: those that add most to
+        the error of their operands.
         """
         quantized = self._quantized(config, keeps_activations=True)
         names = {name for node in self._model.graph.node for name in node.output if name}

@@ -63,15 +63,15 @@ class SwitchedSession:
         self.limit(SearchBudget(None))
 
     def limit(self, budget: SearchBudget) -> None:
-        """Try no further choice after a budget."""
+        """Measure no new choice after the end of a budget."""
         self.budget = budget
         self._errors = ErrorCache(self._measured, self.reference, budget)
 
     def errors(self, forms: Mapping[str, str], indices: Iterable[int]) -> Errors:
-        """The errors when some candidates are quantized, the largest ones of some samples.
+        """The errors when some candidates are quantized; see `ErrorCache.errors`.
 
         Args:
-            forms: their results, each with the name of the pattern.
+            forms: the results of the candidates, each with the name of the pattern.
             indices: of the samples, at least one.
         """
         return self._errors.errors(forms, indices)

@@ -1,7 +1,7 @@
 """One model with a switch for each candidate, so that any choice of them runs in one session.
 
-A switch is a Boolean input, by which an If computes a result in float32 or quantized. Each value of
-a model has its own name here, also in subgraphs.
+A switch is a Boolean input. It is the condition of an If that computes a result in float32 in one
+branch, and quantized in the other. Each value of a model has its own name here, also in subgraphs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,12 +21,12 @@ from xoptim.preparation.ports import defined_names
 def with_switches(
     before: onnx.ModelProto, subgraphs: Mapping[Form, ResultSubgraph], *, is_optimized: bool = True
 ) -> tuple[onnx.ModelProto, dict[Form, str]]:
-    """A model that computes each result as before, or by one of its subgraphs where a Boolean input
-    says so.
+    """A model that computes each result as before, or by one of its subgraphs if the Boolean input
+    of this subgraph is true.
 
     Args:
         before: the model.
-        subgraphs: the subgraph that computes a result, by the names of result and pattern.
+        subgraphs: the subgraphs that compute a result, by the names of result and pattern.
         is_optimized: whether onnxruntime optimizes the model when it loads it.
 
     Returns:
@@ -58,10 +58,10 @@ class _SwitchWriter:
     """Writes each If in place of its node, so that weights, which fill most of the memory, are
     copied once.
 
-    Initializers go to the main graph, where they may exceed the 2 GiB of a protobuf, and equal ones
-    (of an embedding and a MatMul) are stored once. Block-wise weights stay in their subgraph where
-    onnxruntime optimizes: version 1.32 then does not load a subgraph that dequantizes them from
-    outside.
+    Initializers go to the main graph, where they may exceed the 2 GiB of a protobuf. Equal ones,
+    such as those of an embedding and a MatMul, are stored once. Block-wise weights stay in their
+    subgraph if onnxruntime optimizes the model: version 1.32 then does not load a subgraph that
+    dequantizes block-wise weights of an outer graph.
     """
 
     def __init__(self, main: onnx.GraphProto, is_optimized: bool) -> None:

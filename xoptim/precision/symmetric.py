@@ -10,7 +10,7 @@ from onnx import TensorProto, numpy_helper
 from xoptim.match.quantization import Range
 
 _ZERO: Final = 128
-"""The zero point of a range that is symmetric but for the lowest of the 256 integers."""
+"""The zero point of a range from -128 to 127 steps, as uint8."""
 _HIGHEST: Final = 127
 
 

@@ -22,7 +22,7 @@ from xoptim.verification.runs.session import Session, Value
 from xoptim.verification.runs.session_settings import SessionSettings
 
 _SECONDS = 0.1
-"""Time to measure each kind of operator. A pass of `xoptim.bench` takes ten times as long."""
+"""Seconds to measure each kind of operator: a tenth of a measurement of `xoptim.bench`."""
 
 
 def measure_costs(
@@ -37,8 +37,8 @@ def measure_costs(
 ) -> dict[Form, OperatorCost]:
     """The cost of each candidate on the shapes of one sample; none is measured after the budget.
 
-    Equal operators on equal shapes are measured once; operators of subgraphs (unknown operands) and
-    operators quantized because of others (no gain alone) are not measured.
+    Equal operators on equal shapes are measured once. Operators in subgraphs are not measured:
+    their operands are unknown. Operators quantized because of others gain nothing alone.
     """
     makers = {name: node for node in model.graph.node for name in node.output}
     initializers = {tensor.name: tensor for tensor in model.graph.initializer}
@@ -78,7 +78,7 @@ def measure_costs(
 
 
 def _kind(candidate: Candidate, original: ResultSubgraph) -> tuple[object, ...]:
-    """What is equal for operators that take the same time on operands of equal shapes."""
+    """A key that is equal for operators that take the same time on operands of equal shapes."""
     nodes = (
         (node.op_type, *(attribute.SerializeToString() for attribute in node.attribute))
         for node in original.nodes
@@ -87,14 +87,17 @@ def _kind(candidate: Candidate, original: ResultSubgraph) -> tuple[object, ...]:
 
 
 def _unmeasured(candidate: Candidate, makers: Mapping[str, onnx.NodeProto]) -> OperatorCost:
-    """The cost of an operator before it is measured: in a subgraph, multiplications of one row."""
+    """The cost of an operator before it is measured; in a subgraph, that of one row.
+
+    The times are 0.
+    """
     return OperatorCost(1 if candidate.result in makers else math.prod(candidate.shape))
 
 
 def _with_sharing(
     candidates: Sequence[Candidate], costs: Mapping[Form, OperatorCost]
 ) -> dict[Form, OperatorCost]:
-    """The costs, where the first of several operators with the same weights has the sums of all."""
+    """The costs; the first of several operators with the same weights gets the sum of all."""
     sums = {**costs}
     for form, sharers in sharing_weights(candidates).items():
         all_costs = [sums[form], *(sums[sharer] for sharer in sharers)]

@@ -13,7 +13,7 @@ measured.
 _TYPICAL_WEIGHT: Final = 4
 """Number of samples that the typical spread counts for."""
 _NARROWEST: Final = 1 / 8
-"""Part of the largest error that smaller ones count as: errors near 0 say little about large
+"""Smaller errors count as this part of the largest error: errors near 0 say little about large
 ones.
 """
 _RANDOM_SHARE: Final = 0.4
@@ -21,14 +21,14 @@ _RANDOM_SHARE: Final = 0.4
 their number.
 """
 _LARGEST: Final = 1e300
-"""Errors of this size and beyond, of a metric of the caller, would overflow."""
+"""Larger errors, which only a metric of the caller can return, would overflow."""
 
 
 def random_errors(errors: Iterable[Sequence[float]], sample_count: int) -> tuple[float, ...]:
-    """The largest error of each slice, and a reserve.
+    """The largest error of each slice, with a reserve.
 
-    Errors on random samples vary with their sizes and numbers. So their spread says nothing about
-    real values.
+    Errors on random samples vary with the sizes and magnitudes that were drawn. So their spread
+    says nothing about real data.
 
     Args:
         errors: the errors of the slices on each random sample that was measured.
@@ -76,9 +76,9 @@ def typical_spread(element_count: int) -> float:
 def _unseen_error(errors: Sequence[float], spread: float, sample_count: int) -> float:
     """The upper limit of a prediction interval for one more error.
 
-    Logarithms of errors are taken as normally distributed. Their variance joins a typical one with
-    that of the samples, as the mean of its posterior distribution does. An error of 0 says nothing
-    about the others.
+    Logarithms of errors are assumed to be normally distributed. Their variance is the mean of the
+    typical variance and the variance of the samples, weighted by counts, as in Bayesian estimation.
+    An error of 0 says nothing about the others.
     """
     largest = max(errors)
     if not 0 < largest < _LARGEST:

@@ -1,4 +1,4 @@
-"""The constant matrices of a model that are quantized in blocks, and what is multiplied by them."""
+"""The constant matrices that are quantized in blocks, and the tensors multiplied by them."""
 
 import math
 from pathlib import Path
@@ -26,7 +26,7 @@ class WeightMatrices:
     Args:
         model: the model.
         folder: of its external data.
-        form: by which they are to be rounded.
+        form: bits and block size for rounding them.
     """
 
     def __init__(self, model: onnx.ModelProto, folder: Path | None, form: BlockFormat) -> None:
@@ -49,7 +49,7 @@ class WeightMatrices:
                     self._tensors[node.output[0]] = tensor
 
     def fits(self, key: WeightKey) -> bool:
-        """Whether there is such a matrix with finite numbers and complete blocks of rows."""
+        """Whether a matrix exists, has finite numbers, and has complete blocks of rows."""
         tensor = self._tensors.get(key[0])
         if tensor is None or not math.prod(tensor.dims) or self.rows(key) % self._form.size:
             return False

@@ -1,7 +1,6 @@
-"""Weight-only quantization: constants are stored in lower precision, one by one, whatever reads
-them.
+"""Weight-only quantization: single constants are stored in lower precision, for any operator.
 
-Everything is computed in float32.
+All operators compute in float32.
 """
 
 import math
@@ -108,10 +107,12 @@ class WeightOnlyQuantizer:
         return float(np.sqrt(np.mean(np.square(rounded - exact))))
 
     def make_inputs(self, model: onnx.ModelProto) -> None:
-        """Make the constants inputs of the model, or of a copy with further nodes, so that runs can
-        be fed with other numbers; in place.
+        """Make the constants inputs, so that each run can be fed with other numbers.
+
+        Args:
+            model: the model, or a copy with further nodes; changed in place.
         """
-        # Initializers of older models are constant.
+        # In older models, an initializer that is an input cannot be replaced by a run.
         model.ir_version = max(model.ir_version, UNLISTED_SINCE)
         inputs = {value.name for value in model.graph.input}
         for graph in (model.graph, *inner_graphs(model.graph.node)):
@@ -128,8 +129,9 @@ class WeightOnlyQuantizer:
     def store(
         self, model: onnx.ModelProto, forms: Mapping[str, str]
     ) -> tuple[onnx.ModelProto, dict[str, str]]:
-        """A copy of a model with some constants stored in lower precision, and the pattern of each
-        that was there.
+        """A copy of a model with some constants stored in lower precision, and the pattern of each.
+
+        Constants that the model does not have are ignored.
 
         Args:
             model: the model, or one in which some operators were quantized.

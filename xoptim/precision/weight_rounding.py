@@ -1,6 +1,4 @@
-"""The integers of weights that are quantized in blocks: for each, the rounding with the smallest
-error on samples.
-"""
+"""Rounding of weights that are quantized in blocks, with the smallest error on samples."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -40,11 +38,11 @@ def rounded_weights(
     Args:
         model: the model, in which each value has its own name.
         folder: of its external data.
-        form: how weights are rounded.
+        form: bits and block size.
         op_types: of the operators: MatMuls, and ``Gather``, whose rows are divided into blocks.
-        feeds: samples; without any, all weights are rounded to nearest: searched scales reduce the
-            error of the weights, but increased the error of the outputs (1.07 and 1.14 times on two
-            trained models).
+        feeds: samples. Without samples, all weights are rounded to nearest: searched scales reduce
+            the error of the weights, but increased the error of the outputs of two trained models
+            (by factors of 1.07 and 1.14).
         settings: of the session that runs the samples.
         on_step: is called before each matrix.
         budget: the time of the search; matrices that it does not reach are rounded to nearest.

@@ -1,4 +1,4 @@
-"""Compare a quantized model with the original by the error of its outputs, as quantization does."""
+"""Comparison of a quantized model with the original by metric and tolerance, as in quantization."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def verify_within(
         other: the quantized one.
         precision: the metric, the tolerances and the samples (``feeds``); the scheme does not
             matter. Without samples, values are random.
-        options: how models run, and the folders of their external data.
+        options: options of the runs, and the folders of the external data.
 
     Returns:
-        ``equal`` where the error is within the tolerance on all samples; the note says how large it
-        is.
+        A report with the status ``equal`` if the error is within the tolerance on all samples. Its
+        note gives the error.
     """
     checks = options or VerificationOptions()
     first = Located(*read_proto(original, checks.original_dir))

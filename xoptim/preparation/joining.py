@@ -20,11 +20,11 @@ _LARGEST: Final = 2**31 - 2**20
 def joined(
     first: ModelProto, second: ModelProto, links: Mapping[str, str], *, prefix: str
 ) -> ModelProto:
-    """A model that runs ``first``, then ``second`` on values of it; both are left unchanged.
+    """A model that runs ``first``, then ``second`` on values of ``first``; both are left unchanged.
 
-    It has the inputs and outputs of both, but for the linked inputs. Values of ``second`` get a
-    prefix, except inputs and outputs whose names ``first`` does not use. Both import the same
-    operator sets, and keep external data in the same folder.
+    The new model has the inputs and outputs of both, but for the linked inputs. Values of
+    ``second`` get a prefix, except inputs and outputs whose names ``first`` does not use. Both
+    models must import the same operator sets, and keep external data in the same folder.
 
     Args:
         first: its values keep their names, and its metadata is kept.
@@ -32,13 +32,13 @@ def joined(
         links: inputs of ``second``, each with a value of the main graph of ``first``.
         prefix: of names of ``second``.
     """
-    result, other = ModelProto(), ModelProto()
+    result, second_copy = ModelProto(), ModelProto()
     result.CopyFrom(first)
-    other.CopyFrom(inline_functions(second) if second.functions else second)
-    rename_values(other, _names(first, other, links, prefix))
-    for node in other.graph.node:
+    second_copy.CopyFrom(inline_functions(second) if second.functions else second)
+    rename_values(second_copy, _names(first, second_copy, links, prefix))
+    for node in second_copy.graph.node:
         node.name = node.name and f"{prefix}{node.name}"
-    graph, added = result.graph, other.graph
+    graph, added = result.graph, second_copy.graph
     linked = set(links.values())
     graph.input.extend(value for value in added.input if value.name not in linked)
     graph.initializer.extend(tensor for tensor in added.initializer if tensor.name not in linked)
@@ -49,7 +49,7 @@ def joined(
     graph.output.extend(added.output)
     domains = {standard_domain(entry.domain) for entry in result.opset_import}
     result.opset_import.extend(
-        entry for entry in other.opset_import if standard_domain(entry.domain) not in domains
+        entry for entry in second_copy.opset_import if standard_domain(entry.domain) not in domains
     )
     result.ir_version = max(first.ir_version, second.ir_version)
     return result
@@ -64,11 +64,11 @@ def _names(
     names = {}
     for name in sorted(defined_names(second)):
         is_kept = name in ports and name not in used
-        new = name if is_kept else f"{prefix}{name}"
-        while new in used:
-            new += "_"
-        used.add(new)
-        names[name] = new
+        new_name = name if is_kept else f"{prefix}{name}"
+        while new_name in used:
+            new_name += "_"
+        used.add(new_name)
+        names[name] = new_name
     return names | dict(links)
 
 

@@ -1,4 +1,4 @@
-"""Move what a decoder computes from an encoder's results alone into the encoder.
+"""Moves computations of a decoder that depend on an encoder's results alone into the encoder.
 
 A decoder that attends to an encoder's results multiplies them by the weights of keys and values in
 each layer. It does so for each token that it generates, with the same result.
@@ -41,8 +41,8 @@ class MovedResult(JsonResult):
 
     Attributes:
         name: the output of the encoder and the input of the decoder.
-        result: its former name in the decoder.
-        node: the node that computes it.
+        result: former name of the result in the decoder.
+        node: name of the node that computes the result.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Pair:
         decoder: with further inputs.
         links: the inputs of the decoder that the encoder computes or reads as well, each with the
             encoder's name.
-        moved: what the encoder computes in place of the decoder.
+        moved: the results that the encoder computes in place of the decoder.
         node_count: the number of nodes that the decoder lost.
     """
 
@@ -72,7 +72,7 @@ class Pair:
     def joined(self) -> ModelProto:
         """One model that runs the encoder, then the decoder on its results.
 
-        What is moved is no output of it.
+        The moved results are not outputs of this model.
         """
         model = joined(self.encoder, self.decoder, self.links, prefix="decoder/")
         moved = {result.name for result in self.moved}
@@ -86,8 +86,8 @@ def links_of(
 ) -> dict[str, str]:
     """The inputs of a decoder that hold values of its encoder, each with the encoder's name.
 
-    These are the inputs that have the name of an output of the encoder, those that transformers
-    names so, and the stated ones.
+    These are the inputs that have the name of an output of the encoder, the input
+    ``encoder_hidden_states`` for the output ``last_hidden_state``, and the stated inputs.
 
     Args:
         encoder: computes some of the decoder's inputs.
@@ -152,24 +152,24 @@ def paired(
     results = _frontier(graph, links)
     if not results:
         return Pair(encoder, decoder, links)
-    moved = [_producer(graph, result) for result in results]
+    producers = [_producer(graph, result) for result in results]
     count = len(decoder.graph.node)
     decoder, results = _with_copied_outputs(decoder, results)
     names = _fresh_names(results, encoder, decoder)
-    rest, part = _parts(decoder, names, folder)
-    read = {value.name for value in part.graph.input}
-    used = {name: other for name, other in links.items() if name in read}
-    _name_dimensions(part, encoder, used)
-    left = {value.name for value in rest.graph.input}
+    reader, part = _parts(decoder, names, folder)
+    part_inputs = {value.name for value in part.graph.input}
+    part_links = {name: other for name, other in links.items() if name in part_inputs}
+    _name_dimensions(part, encoder, part_links)
+    inputs = {value.name for value in reader.graph.input}
     return Pair(
-        joined(encoder, part, used, prefix="decoder/"),
-        rest,
-        {name: links.get(name, name) for name in (*links, *names.values()) if name in left},
+        joined(encoder, part, part_links, prefix="decoder/"),
+        reader,
+        {name: links.get(name, name) for name in (*links, *names.values()) if name in inputs},
         [
             MovedResult(names[result], result, node.name or node.op_type)
-            for result, node in zip(results, moved, strict=True)
+            for result, node in zip(results, producers, strict=True)
         ],
-        count - len(rest.graph.node),
+        count - len(reader.graph.node),
     )
 
 
@@ -180,14 +180,14 @@ def _parts(
     them; ``names`` are the new names of the results.
     """
     outputs = [value.name for value in decoder.graph.output]
-    rest = extract_part(decoder, [*names], outputs, folder)
+    reader = extract_part(decoder, [*names], outputs, folder)
     part = extract_part(decoder, (), [*names], folder)
-    for model in (rest, part):
+    for model in (reader, part):
         rename_ports(model, names)
     order = {name: index for index, name in enumerate(names.values())}
-    inputs = sorted(rest.graph.input, key=lambda value: order.get(value.name, -1))
-    replace_items(rest.graph.input, inputs)
-    return rest, part
+    inputs = sorted(reader.graph.input, key=lambda value: order.get(value.name, -1))
+    replace_items(reader.graph.input, inputs)
+    return reader, part
 
 
 def _producer(graph: Graph, result: str) -> Node:
@@ -318,34 +318,38 @@ def _fresh_names(
 
 
 def _frontier(graph: Graph, links: Mapping[str, str]) -> list[str]:
-    """The results to move, in order: those that depend on linked inputs alone, take sums of
-    products, and that nodes read which stay.
+    """The results to move, in order.
+
+    A result moves if it depends on linked inputs alone, comes from a sum of products, and is read
+    by a node that stays in the decoder.
     """
-    depends = {name for name in links if graph.is_input(name)}
-    constants, worth, moved = set[str](), set[str](), set[Node]()
+    dependent_names = {name for name in links if graph.is_input(name)}
+    constants, movable_names, moved_nodes = set[str](), set[str](), set[Node]()
     for node in graph.nodes:
         names = {*reads(node)}
-        rest = {name for name in names - depends - constants if not _is_constant(graph, name)}
-        if rest or not _is_repeatable(node):
+        other_operands = {
+            name for name in names - dependent_names - constants if not _is_constant(graph, name)
+        }
+        if other_operands or not _is_repeatable(node):
             continue
         results = {name for name in node.output if name}
-        if depends.isdisjoint(names):
+        if dependent_names.isdisjoint(names):
             constants |= results
             continue
-        depends |= results
+        dependent_names |= results
         if has_trait(node.domain, node.op_type, Trait.MEASURES):
             continue  # sizes are read from what is moved
-        if _sums_products(node) or not worth.isdisjoint(names):
-            worth |= results
-            moved.add(node)
+        if _sums_products(node) or not movable_names.isdisjoint(names):
+            movable_names |= results
+            moved_nodes.add(node)
     crossing = (
         name
         for node in graph.nodes
-        if node not in moved
+        if node not in moved_nodes
         for name in dict.fromkeys(reads(node))
-        if name in worth
+        if name in movable_names
     )
-    return list(dict.fromkeys(_smallest(graph, name, worth) for name in crossing))
+    return list(dict.fromkeys(_smallest(graph, name, movable_names) for name in crossing))
 
 
 def _is_constant(graph: Graph, name: str) -> bool:

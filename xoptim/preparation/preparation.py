@@ -112,10 +112,10 @@ def _free_shape(graph: Graph, node: Node, name: str, size: int) -> Sequence[int]
         return None
     if not any(not isinstance(dim, int) and name in dim.symbols for dim in dims):
         return None
-    rest = [int(dim) for dim in array[1:]]
-    if -1 not in rest:
-        return [-1, *rest]
-    return [0, *rest] if str(dims[0]) == name else None
+    other_sizes = [int(dim) for dim in array[1:]]
+    if -1 not in other_sizes:
+        return [-1, *other_sizes]
+    return [0, *other_sizes] if str(dims[0]) == name else None
 
 
 def fix_sizes(proto: ModelProto, sizes: Mapping[str, int | Sequence[int]]) -> None:

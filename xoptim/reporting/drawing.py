@@ -67,7 +67,7 @@ class Drawing:
 def draw(model: Model) -> Drawing:
     """The drawing of a model as it is now.
 
-    It shares only the nodes in its index with the model.
+    The drawing shares only the nodes in its index with the model.
     """
     return _Drawer(model).drawing
 

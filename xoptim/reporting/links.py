@@ -187,7 +187,7 @@ class Change:
 class Links:
     """The relation of two drawings."""
 
-    fates: list[Fate]  # what became of each node of the original
+    fates: list[Fate]  # the fate of each node of the original
     # for each node of the original, its twin in the result, or the node that its readers read now;
     # -1 for none
     twins: list[int]

@@ -1,4 +1,4 @@
-"""Where the nodes of both models run, as the page about a target shows it."""
+"""The places at which the nodes of both models run, for the page about a target."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Kind: TypeAlias = Literal["there", "elsewhere", "lowered", "ahead"]
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where a node runs.
+    """The place at which a node runs.
 
     Attributes:
-        kind: on the target, on another provider, written with other operators, or computed ahead of
-            time.
+        kind: ``there`` for the target, ``elsewhere`` for another provider, ``lowered`` for a node
+            that was replaced by other operators, ``ahead`` for one that is computed ahead of time.
         provider: short name of the provider; the lowering, for a node that was lowered.
         partition: number of the partition, -1 outside the target.
-        reason: why the target does not take it, where that is known.
+        reason: the reason why the target does not take the node, if known.
     """
 
     kind: Kind
@@ -30,7 +30,7 @@ class Site:
 
     @property
     def text(self) -> str:
-        """The same in words."""
+        """The place in words."""
         suffix = f": {self.reason}" if self.reason else ""
         if self.kind == "ahead":
             return "folded or merged by onnxruntime"
@@ -46,9 +46,10 @@ class PlacingFacts:
     """The placement of two models on a target.
 
     Attributes:
-        target: its name.
-        before: where each node of the original runs, by its name or first result.
-        after: the same of the result.
+        target: name of the target.
+        before: the place of each node of the original, by the name of the node or of its first
+            result.
+        after: the place of each node of the result, in the same form.
         counts: label and text of the placements, in order.
         lowerings: operator, pattern, number and reason of each lowering.
         left: the operators that the target does not take, with their number and the reason.
@@ -63,10 +64,10 @@ class PlacingFacts:
 
 
 def sites_json(drawing: Drawing, sites: Mapping[str, Site]) -> dict[str, Any]:
-    """Where the nodes of a drawing run, as JSON values.
+    """The places at which the nodes of a drawing run, as JSON values.
 
     Each node has the number of a text and of its partition, from 1 (0 for none), or ``None`` when
-    it is not known where it runs.
+    its place is not known.
     """
     texts: dict[tuple[str, str], int] = {}
     entries: list[tuple[int, int] | None] = []

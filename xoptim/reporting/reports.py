@@ -102,7 +102,7 @@ def report(
     bench: BenchOptions | None = None,
     titles: tuple[str, str] | None = None,
 ) -> HtmlReport:
-    """Show two models side by side, with what changed between them.
+    """Show two models side by side, with the changes between them.
 
     Nodes with the same operator, attributes and result names count as unchanged. The metadata that
     ``xoptim.optimize`` writes names the patterns; its ``report="report.html"`` records every

@@ -339,6 +339,6 @@ def _same_nodes(graph: onnx.GraphProto, text: str) -> bool:
 
 
 def _identity(node: onnx.NodeProto) -> object:
-    """What every form of a node has in common; numbers and tensors may be stored differently."""
+    """The properties that all forms of a node share, so without numbers and tensors."""
     attributes = sorted((a.name, a.type, a.s, *a.strings) for a in node.attribute)
     return (node.op_type, node.domain, *node.input, "→", *node.output, attributes)

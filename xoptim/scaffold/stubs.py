@@ -78,8 +78,12 @@ def _methods(versions: Sequence[OpSchema], texts: bool) -> Iterator[str]:
     name = versions[-1].name
     yield from _pattern_methods(versions, _doc(versions, texts))
     yield from _builder_methods(versions)
-    more = ["domain: str", "outputs: int | Result | Sequence[Result] = ...", "**attributes: Any"]
-    yield from _method("", name, _ANY_OPERANDS, more, "Any")
+    keywords = [
+        "domain: str",
+        "outputs: int | Result | Sequence[Result] = ...",
+        "**attributes: Any",
+    ]
+    yield from _method("", name, _ANY_OPERANDS, keywords, "Any")
 
 
 def _pattern_methods(versions: Sequence[OpSchema], doc: str) -> Iterator[str]:

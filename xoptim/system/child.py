@@ -30,12 +30,12 @@ class Child:
     """A process of this Python, which ends with this object, and which Ctrl-C does not reach.
 
     Attributes:
-        errors: its error output, empty unless it is kept.
+        errors: error output of the process, empty unless it is kept.
 
     Args:
-        code: what it runs; see `questions_and_answers`.
-        prefix: beginning of its command line.
-        keeps_errors: whether to keep its error output.
+        code: Python code that the process runs; see `questions_and_answers`.
+        prefix: beginning of the command line of the process.
+        keeps_errors: whether to keep the error output.
     """
 
     def __init__(self, code: str, prefix: Sequence[str] = (), *, keeps_errors: bool = True) -> None:
@@ -87,7 +87,7 @@ class Child:
             return self._process.wait()
 
     def end_text(self) -> str:
-        """How the process ended, and the last line that it wrote."""
+        """The end of the process in words, and the last line that it wrote."""
         return f"{end_text(self.end_code())}{last_line(self.errors)}"
 
 

@@ -10,10 +10,10 @@ def collection_paused() -> Iterator[None]:
     """Disable the cyclic garbage collector, which would traverse millions of live objects again and
     again.
     """
-    enabled = gc.isenabled()
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if enabled:
+        if was_enabled:
             gc.enable()

@@ -30,7 +30,7 @@ _REPARSE_POINT: Final = 0x400
 
 
 class Version(NamedTuple):
-    """A file as it was at some time: what replaces or changes it differs."""
+    """The state of a file at some time: a file that was changed or replaced has another version."""
 
     device: int
     inode: int
@@ -191,8 +191,8 @@ class ConfinedFolder:
     def publish(self, source: Path, parts: Parts, before: Version | None) -> Version:
         """Move a file from outside into the folder in one step.
 
-        Raises `PlaceError` unless what is there is the version ``before``, and `OSError`; nothing
-        has changed then.
+        Raises `PlaceError` unless the present file is the version ``before``, and `OSError`;
+        nothing has changed then.
         """
         with self._level(parts[:-1]) as level:
             name = parts[-1]

@@ -125,16 +125,16 @@ def copy_open_range(
     if os.fstat(stream.fileno()).st_size < start + length:
         raise OSError(errno.EIO, f"{stream.name!r} was truncated while it was copied")
     for first, size in _data_ranges(stream.fileno(), start, length):
-        done = _copy_in_kernel(
+        copied_bytes = _copy_in_kernel(
             stream.fileno(), first, size, target.fileno(), offset + first - start
         )
-        stream.seek(first + done)
-        while done < size:
-            chunk = stream.read(min(_CHUNK, size - done))
+        stream.seek(first + copied_bytes)
+        while copied_bytes < size:
+            chunk = stream.read(min(_CHUNK, size - copied_bytes))
             if not chunk:
                 raise OSError(errno.EIO, f"{stream.name!r} was truncated while it was copied")
-            write_at(target, offset + first - start + done, memoryview(chunk))
-            done += len(chunk)
+            write_at(target, offset + first - start + copied_bytes, memoryview(chunk))
+            copied_bytes += len(chunk)
 
 
 def write_at(stream: BinaryIO, offset: int, data: memoryview) -> None:
@@ -164,21 +164,25 @@ def check_space(folder: Path, size: int) -> None:
 
 def _copy_in_kernel(source: int, start: int, length: int, target: int, offset: int) -> int:
     """Copy by the kernel; returns the number of bytes copied, fewer where it cannot copy."""
-    done = 0
+    copied_bytes = 0
     if not hasattr(os, "copy_file_range"):
-        return done
+        return copied_bytes
     try:
-        while done < length:
+        while copied_bytes < length:
             count = os.copy_file_range(
-                source, target, min(length - done, 1 << 30), start + done, offset + done
+                source,
+                target,
+                min(length - copied_bytes, 1 << 30),
+                start + copied_bytes,
+                offset + copied_bytes,
             )
             if not count:
                 break
-            done += count
+            copied_bytes += count
     except OSError as error:
         if error.errno not in _UNSUPPORTED:
             raise
-    return done
+    return copied_bytes
 
 
 def _data_ranges(file: int, start: int, length: int) -> Iterator[tuple[int, int]]:

@@ -43,9 +43,9 @@ def program(name: str) -> str | None:
 def git(folder: Path, *words: str) -> bytes:
     """The output of a command of git in a folder.
 
-    It must not be one that converts files, such as ``checkout`` or ``cat-file --filters``: these
-    run filters. Raises `FileNotFoundError` when git is not installed, and
-    `subprocess.CalledProcessError` when it fails.
+    The command must not convert files, as ``checkout`` and ``cat-file --filters`` do: these run
+    filters. Raises `FileNotFoundError` when git is not installed, and
+    `subprocess.CalledProcessError` when the command fails.
     """
     path = program("git")
     if path is None:

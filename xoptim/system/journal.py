@@ -59,7 +59,7 @@ class _Entry(NamedTuple):
 
 
 class Journal:
-    """Notes temporary files; what has become of them is read from the disk."""
+    """Notes temporary files; whether they are still there, or were moved, is read from the disk."""
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []

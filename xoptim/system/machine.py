@@ -67,7 +67,7 @@ def environment_with(**variables: str) -> dict[str, str]:
 def set_variable(name: str, value: str) -> None:
     """Set a variable of the environment of this process and its children, for a library.
 
-    One that is set already stays.
+    A variable that is set already keeps its value.
     """
     os.environ.setdefault(name, value)
 
@@ -110,10 +110,10 @@ def filling_memory() -> list[str]:
 
 @contextmanager
 def filled_memory() -> Iterator[None]:
-    """Fill the memory that this process allocates meanwhile with one byte, another one each time,
-    except for small pieces that it has just freed (GNU's C library; elsewhere nothing is filled).
+    """Fill the memory that this process allocates meanwhile with a byte, another one at each call.
 
-    As floats, the bytes are large numbers.
+    Read as floats, the bytes are large numbers. Small pieces of memory that the process has just
+    freed are not filled; without GNU's C library, nothing is.
     """
     change = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if change is None:
@@ -127,8 +127,8 @@ def filled_memory() -> Iterator[None]:
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process that has a group of its own, and the processes that it started (Windows: it
-    alone).
+    """End a process that has a group of its own, and the processes that it started (Windows: only
+    the process itself).
     """
     if hasattr(os, "killpg"):
         os.killpg(process.pid, signal.SIGKILL)
@@ -177,7 +177,7 @@ def signal_name(number: int) -> str:
 
 
 def end_text(code: int) -> str:
-    """How a process ended, from its exit code; on POSIX, a negative code is a signal."""
+    """The end of a process in words, from its exit code; on POSIX, a negative code is a signal."""
     if code >= 0:
         return f"ended with the exit code {code}"
     return f"ended by {signal_name(-code)}"
@@ -193,8 +193,8 @@ def limit_processor_time(seconds: float) -> None:
 
 
 def release_memory() -> None:
-    """Return freed memory to the system if the C library can: it may keep that of complete
-    sessions.
+    """Return freed memory to the system, if the C library can: otherwise the library may keep the
+    memory of complete sessions.
     """
     if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "malloc_trim"):
         ctypes.CDLL(None).malloc_trim(0)
@@ -215,8 +215,9 @@ def same_signals() -> Iterator[None]:
 
 
 def end_idle_threads() -> None:
-    """End the threads that OpenBLAS starts when numpy is loaded: it does so before a process is
-    copied, and starts them again where it computes.
+    """End the threads that OpenBLAS starts when numpy is loaded.
+
+    OpenBLAS ends them before a process is copied, and starts them again when it computes.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of threads
@@ -251,7 +252,7 @@ def continue_in_copy(on_crash: Callable[[int], None]) -> bool:
 
 
 class ChildEnd(NamedTuple):
-    """How a child ended."""
+    """The end of a child."""
 
     code: int  # exit code, minus the number of a signal that ended it
     asked: int  # the first signal that was passed on to it, 0 for none
@@ -269,9 +270,9 @@ def end_of_child(
         goes_on: whether another child follows one that ended so.
 
     Returns:
-        ``None`` in a child, and in this process when there is no child: on other systems than
-            Linux, and when there are other threads, also of a library: they would receive signals
-            instead of this one.
+        ``None`` in a child, and in this process when it has no child. There is none on other
+            systems than Linux, and none if there are other threads, also those of a library: they
+            would receive the signals instead of this thread.
     """
     if sys.platform != "linux" or len(list(Path("/proc/self/task").iterdir())) > 1:
         return None

@@ -46,7 +46,7 @@ class Ended(BaseException):
 
     @property
     def word(self) -> str:
-        """The word for it: interrupted or terminated."""
+        """The word for the end: interrupted or terminated."""
         return "interrupted" if self.number == signal.SIGINT else "terminated"
 
     @property
@@ -63,7 +63,7 @@ class Ending:
         self._raised: Ended | None = None
 
     def at_once(self, report: Callable[[str], None]) -> None:
-        """End at once, after a report, which gets the word for it: nothing has been written yet."""
+        """End at once, as nothing has been written yet, after a report, which gets `Ended.word`."""
         self._watched = _not_ignored()
 
         def end(number: int, _: FrameType | None) -> None:

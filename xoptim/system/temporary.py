@@ -27,8 +27,8 @@ def place_of(target: Path) -> Path:
 
 
 def fault_of_place(place: Path) -> str:
-    """Why a file cannot be put in a place, such as "is a folder"; empty where a regular file or
-    nothing is there.
+    """The reason why a file cannot be put in a place, such as "is a folder"; empty where a regular
+    file or nothing is there.
 
     A symbolic link is not followed: it may lead anywhere. Raises `OSError`.
     """

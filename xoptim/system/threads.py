@@ -29,12 +29,12 @@ class ThreadCall(Generic[T]):
 
         Args:
             seconds: seconds after which the call is asked to stop.
-            last: seconds after which it is abandoned, if it has not stopped; ``None`` to wait for
-                it.
+            last: seconds after which a call that has not stopped is abandoned; ``None`` to wait
+                for its end.
 
         Raises:
             TimeoutError: the call was asked to stop, and has ended.
-            NotEndingError: it has not.
+            NotEndingError: the call was asked to stop, and has not ended.
         """
         try:
             threading.Thread(target=self._run, daemon=True).start()
@@ -65,7 +65,7 @@ class ThreadCall(Generic[T]):
         try:
             raise self._error
         finally:
-            # its traceback refers to this object, which keeps what the call reads
+            # the traceback refers to this object, which keeps the data that the call reads
             self._error = None
 
     def _abandon(self) -> bool:

@@ -1,4 +1,4 @@
-"""Targets: where a model will run, and which of its nodes an execution provider takes there."""
+"""Targets: the runtimes and devices for a model, and the nodes that an execution provider takes."""
 
 from typing import TYPE_CHECKING
 

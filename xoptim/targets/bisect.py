@@ -1,4 +1,6 @@
-"""The smallest part of a model that does not compile: compilers seldom name what stops them."""
+"""The smallest part of a model that does not compile, since few compilers name the node at which
+they stop.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,9 @@ class Failing(JsonResult):
 
     Attributes:
         model: the part as a model.
-        nodes: its nodes, in order; compiling stops at the last one.
-        operators: their operators.
-        error: why it does not compile, in one line.
+        nodes: names of the nodes of the part, in order; compiling stops at the last one.
+        operators: operators of these nodes.
+        error: the reason why the part does not compile, in one line.
         is_smallest: whether the search ended; otherwise time was up.
     """
 
@@ -68,7 +70,7 @@ def smallest_failing(
     if whole.compiles:
         return None
     count = len(search.nodes)
-    # when time is up, no part fails any more, and each search ends at the last one that did
+    # when time is up, `fails` is false for all parts: a search ends at the last part that failed
     end = bisect_left(range(count), True, lo=1, key=lambda size: search.fails(0, size))
     start = end - bisect_left(
         range(end), True, lo=1, key=lambda size: search.fails(end - size, end)

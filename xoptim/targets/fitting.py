@@ -1,5 +1,5 @@
-"""Fit a model to a target: write the nodes that its provider does not take with operators that it
-takes.
+"""Fit a model to a target: replace the nodes that its provider does not take by operators that the
+provider takes.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ _DEPTH: Final = 4
 """Most lowerings in a row before the result is judged."""
 Ask: TypeAlias = Callable[[onnx.ModelProto], Placement]
 Find: TypeAlias = Callable[[onnx.ModelProto, Placement, float], Collection[str]]
-"""The names of the nodes of the smallest part that does not compile, in order, found within some
-seconds; none where that is unknown."""
+"""Returns the names of the nodes of the smallest part that does not compile, in order, after a
+search of some seconds; none if the search finds no part.
+"""
 Key: TypeAlias = tuple[str, str]
 """Domain and name of an operator."""
 Choice: TypeAlias = dict[Key, list[str]]
@@ -58,9 +59,9 @@ class FittingStep(JsonResult):
 
     Attributes:
         pattern: name of the lowering.
-        operator: the operator that it lowers.
-        count: number of times that it was applied.
-        reason: why the target did not take the operator, where that is known.
+        operator: the operator that the lowering replaces.
+        count: number of times that the lowering was applied.
+        reason: the reason why the target did not take the operator, if known.
     """
 
     pattern: str
@@ -78,7 +79,7 @@ class Fitted(JsonResult):
     """A model that was fitted to a target.
 
     Attributes:
-        model: the model; the given one where nothing helped.
+        model: the model; unchanged if nothing helped.
         before: the placement before.
         after: the placement of the result.
         steps: the lowerings that were applied.
@@ -105,19 +106,20 @@ def fit(
     avoid: Mapping[str, Collection[str]] | None = None,
     seconds: float = FITTING_SECONDS,
 ) -> Fitted:
-    """Lower the nodes that a target does not take, as long as more nodes run there, or in fewer
-    parts.
+    """Lower the nodes that a target does not take, as long as fewer nodes then run elsewhere, or
+    the nodes that it takes form fewer parts.
 
     The search is greedy and bounded, and gives the same result for the same answers: it lowers all
-    operators that the target does not take, in the order of the names, asks again, and undoes what
-    did not help. Where a model does not compile, it lowers the smallest part that does not, as long
-    as a longer beginning of the model compiles.
+    operators that the target does not take, in the order of the names, asks again, and undoes the
+    lowerings that did not help. If a model does not compile, the search lowers the smallest part
+    that does not compile, as long as a longer beginning of the model then compiles.
 
     Args:
         model: left unchanged, except that nodes without a name get one.
         ask: gives the placement of a model.
         base_dir: folder of external data.
-        find: names what does not compile; without it, all nodes of such a model are lowered.
+        find: names the part of a model that does not compile; without it, all nodes of such a model
+            are lowered.
         drop: names of lowerings that may not be applied.
         avoid: names of nodes at which a lowering may not be applied, by its name.
         seconds: after which the best result so far counts.
@@ -127,12 +129,12 @@ def fit(
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
-    """Where a search stands with a model.
+    """The state that a search has reached with a model.
 
     Attributes:
         placement: of the model.
-        failing: the names of the nodes that do not compile together, where they are known.
-        rest: number of nodes from the last of these on.
+        failing: the names of the nodes that do not compile together, if they are known.
+        rest: number of nodes from the last failing node on.
     """
 
     placement: Placement
@@ -248,7 +250,7 @@ class _LoweringSearch:
         return dict(sorted(choice.items()))
 
     def _tried(self, before: _Standing, choice: Choice) -> tuple[_Lowered, _Standing] | None:
-        """The model with those lowerings of a choice that help, and where it stands.
+        """The model with those lowerings of a choice that help, and its state.
 
         Lowerings that do not help are not tried again.
         """
@@ -340,11 +342,11 @@ class _LoweringSearch:
             changed = True
             anchor, name = application.anchor, application.pattern.name()
             root = origin.get(anchor.name, name)
-            new = [node for node in application.given if node not in application.matched]
-            old = {node.name for node in application.matched if node not in application.given}
-            lowered.gone[root] |= old - lowered.made[root]
-            lowered.made[root] -= old
-            lowered.made[root] |= {node.name for node in new}
+            new_nodes = [node for node in application.given if node not in application.matched]
+            old_names = {node.name for node in application.matched if node not in application.given}
+            lowered.gone[root] |= old_names - lowered.made[root]
+            lowered.made[root] -= old_names
+            lowered.made[root] |= {node.name for node in new_nodes}
             lowered.counts[(anchor.domain, anchor.op_type), name] += 1
             if anchor.name not in origin:
                 lowered.applied |= {
@@ -353,8 +355,8 @@ class _LoweringSearch:
                     if node.name in at[name]
                 }
             for names in at.values():  # a replacement of the same name is placed first
-                names -= old
-            origin.update(dict.fromkeys((node.name for node in new), root))
+                names -= old_names
+            origin.update(dict.fromkeys((node.name for node in new_nodes), root))
 
         options = OptimizationOptions(
             patterns=Query([*at, *_TIDYING]), lower_at=at, on_application=record, tag_nodes=True
@@ -406,7 +408,9 @@ def lowered_by(name: str) -> set[Key]:
 
 
 def unfit_for(rewrite: Rewrite | type[Rewrite], target: Target) -> str:
-    """Why a pattern is dropped when a model is optimized for a target, empty when it is used."""
+    """The reason why a pattern is dropped when a model is optimized for a target, empty when the
+    pattern is used.
+    """
     if rewrite.family() in target.families:
         return f"patterns of the family {rewrite.family()} make models slower there"
     if reason := OptimizationOptions(target=target.name).unfit_there(rewrite):

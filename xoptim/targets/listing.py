@@ -33,9 +33,9 @@ class ListedNode:
     """A node and the facts that a placement needs.
 
     Attributes:
-        name: its name in the model, or the name of its first result.
-        op_type: its operator.
-        domain: of the operator.
+        name: name of the node in the model, or name of its first result.
+        op_type: operator.
+        domain: domain of the operator.
         opset: version of the operator set of its domain that the model imports.
         since: version of that set in which the operator last changed, ``opset`` where that is
             unknown.

@@ -1,4 +1,4 @@
-"""Which nodes of a model a target takes: its provider is asked, or a table without one."""
+"""Finds the nodes of a model that a target takes, by asking its provider or by a table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from xoptim.targets.tables import by_table
 from xoptim.targets.target import Target
 
 PATIENCE: Final = 600.0
-"""Seconds that a provider has by default to say which nodes it takes."""
+"""Seconds within which a provider must answer, by default."""
 
 
 def place(
@@ -41,19 +41,20 @@ def place(
     seconds: float = PATIENCE,
     custom_op_libs: tuple[str, ...] = (),
 ) -> Placement:
-    """The nodes of a model that a target takes, in how many parts, and why it leaves other nodes.
+    """The nodes of a model that a target takes, their parts, and the reasons why the target does
+    not take the other nodes.
 
-    The provider is asked in a process of its own, with the optimizations of onnxruntime that do not
-    depend on a provider: nodes that these compute ahead or merge are counted separately. An
-    operator without a kernel is placed as the simpler operators that define it. For a target
+    The provider is asked in a process of its own. onnxruntime applies those of its optimizations
+    that do not depend on a provider; nodes that they compute ahead or merge are counted separately.
+    An operator without a kernel is placed as the simpler operators that define it. For a target
     without a provider, a table answers.
 
     Args:
         model: left unchanged.
-        target: where it will run.
+        target: the target to ask.
         base_dir: folder of external data.
         software_device: whether a provider without a device may compute on the CPU (``webgpu``).
-        seconds: that the provider has.
+        seconds: time limit for the answer of the provider.
         custom_op_libs: libraries of operators, by file.
 
     Raises:
@@ -145,8 +146,10 @@ def _placement(
     shapes = {number for number, node in enumerate(nodes) if node.is_shape_arithmetic}
     shapes |= moved_by_onnxruntime(log)
     if max(lengths, default=1) == 1:  # the provider runs one node after the other
-        left = {number for number in providers if number not in parts and number not in shapes}
-        parts = partitions(nodes, parts, left)
+        left_numbers = {
+            number for number in providers if number not in parts and number not in shapes
+        }
+        parts = partitions(nodes, parts, left_numbers)
     placed = _placed(nodes, providers, parts, shapes, refused_by, target)
     return Placement(target.name, tuple(placed))
 

@@ -1,4 +1,4 @@
-"""The answer to the question which nodes of a model a target takes."""
+"""A placement: the nodes of a model that a target takes, and those that it leaves."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class PlacedNode(JsonResult):
         provider: full name of the execution provider; empty for a node that is computed ahead or
             merged, and for all nodes of a model that does not compile.
         partition: number of the partition, from 0; -1 where the target does not take the node.
-        reason: why the target does not take the node, where that is known.
-        advice: what would help, where that is known.
+        reason: the reason why the target does not take the node, if known.
+        advice: a change with which the target would take the node, if known.
         is_shape_arithmetic: whether the node only computes shapes.
     """
 
@@ -54,15 +54,16 @@ class PlacedNode(JsonResult):
 
 @dataclass(frozen=True, slots=True)
 class Placement(JsonResult):
-    """Which nodes of a model a target takes.
+    """The nodes of a model that a target takes, and those that it leaves.
 
     Attributes:
         target: name of the target.
         nodes: all nodes, subgraphs included and local functions expanded, in order.
         compiles: whether a session could be created.
-        error: why no session could be created, in one line.
+        error: the reason why no session could be created, in one line.
         seconds: duration, in seconds.
-        source: whether the execution provider was asked, or a table, which is not verified.
+        source: ``asked`` if the execution provider answered, ``table`` for a table of operators,
+            which is not verified.
     """
 
     __json__ = JsonForm(

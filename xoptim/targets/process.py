@@ -20,7 +20,7 @@ Kind: TypeAlias = Literal["place", "devices"]
 
 
 class PlacementError(XoptimError):
-    """A provider did not say which nodes it takes."""
+    """A provider did not answer which nodes it takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,11 @@ class Question:
     """A question for the process.
 
     Attributes:
-        kind: which nodes the provider takes, or which devices it has.
-        provider: its short name.
-        software_device: whether it may compute on the CPU where it has no device.
+        kind: ``place`` asks for the nodes that the provider takes, ``devices`` for its devices.
+        provider: short name of the provider.
+        software_device: whether the provider may compute on the CPU if it has no device.
         model: the serialized model; empty for devices.
-        base_dir: folder of its external data.
+        base_dir: folder of the external data of the model.
         level: graph optimizations of onnxruntime.
         custom_op_libs: libraries of operators that the model needs.
         reader: the reader of messages.
@@ -56,7 +56,7 @@ class Answer:
         parts: for each part of the graph, the full name of the provider that runs it, and the names
             of its nodes.
         devices: the kinds of the devices.
-        error: why a session could not be made, in one line.
+        error: the reason why a session could not be made, in one line.
     """
 
     parts: tuple[tuple[str, tuple[str, ...]], ...] = ()

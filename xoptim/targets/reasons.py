@@ -1,4 +1,6 @@
-"""Why a target does not take a node, and what would help: from its log, and from what it needs."""
+"""The reasons why a target does not take a node, with advice: from the log of its provider, and
+from the needs of the target.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ _TO_CPU: Final = re.compile(r"Force fallback to CPU execution for node: (\S+)")
 
 
 def explained(node: ListedNode, refusal: str, target: Target) -> tuple[str, str]:
-    """Why a target does not take a node, and what would help; empty where that is not known."""
+    """The reason why a target does not take a node, and advice; each is empty if not known."""
     needs = target.needs
     dtypes = [
         type_name(dtype) for dtype in dict.fromkeys(node.types) if dtype in needs.missing_types

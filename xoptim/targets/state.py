@@ -1,4 +1,4 @@
-"""Whether a target can be used here: its provider is installed, and has a device."""
+"""The state of a target: whether its provider is installed here, and finds a device."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _PATIENCE: Final = 60.0  # seconds to load a library and list devices
 
 @dataclass(frozen=True, slots=True)
 class TargetState(JsonResult):
-    """Whether a target can be used here.
+    """The state of a target on this machine.
 
     Attributes:
         name: name of the target.
-        title: its full name.
+        title: full name of the target.
         installed: whether its execution provider is installed, or a table answers.
         version: version of the execution provider.
         device: kinds of devices that the provider finds; ``by table`` where nothing can be asked.
-        fault: why the target cannot be used, with what to do; empty when it can.
+        fault: the reason why the target cannot be used, and a remedy; empty when it can be used.
         install: the command that installs the execution provider.
-        table: where the table of supported operators comes from, with version and date; empty where
-            the provider is asked.
+        table: source of the table of supported operators, with version and date; empty if the
+            provider is asked.
     """
 
     name: str

@@ -26,8 +26,8 @@ class Table:
     """The operators of a target.
 
     Attributes:
-        origin: where the table comes from, with the version.
-        date: when it was written, as ``2026-11-29``.
+        origin: source of the table, with the version.
+        date: date of the table, as ``2026-11-29``.
         operators: ranges of versions of the operator set, first and last, by label; empty for any
             version.
     """
@@ -40,7 +40,7 @@ class Table:
         return f"{self.origin}, {self.date}"
 
     def objection(self, node: ListedNode) -> str:
-        """Why the table does not have the operator of a node, empty when it does."""
+        """The reason why the table does not have the operator of a node, empty when it does."""
         ranges = self.operators.get(node.label)
         if ranges is None:
             return f"{node.label} is not in its table of operators"
@@ -50,7 +50,7 @@ class Table:
 
 
 def not_fixed() -> tuple[str, str]:
-    """A reason why a node is left, and what helps."""
+    """The reason why a node without fixed shapes is not taken, and advice."""
     return "its shapes are not fixed", str(Advice("fix", "NAME=SIZE"))
 
 
@@ -119,7 +119,7 @@ def by_table(nodes: Sequence[ListedNode], target: Target) -> Placement:
 
 
 def _beyond_the_standard(node: ListedNode) -> str:
-    """Why a node is not one of the standard, empty when it is."""
+    """The reason why the operator of a node is not a standard one, empty when it is."""
     is_known = schema(node.op_type, node.domain, node.opset) is not None
     if is_known and not node.domain.startswith("com."):
         return ""

@@ -1,4 +1,4 @@
-"""A target: where a model will run, how onnxruntime loads it, and what models need there."""
+"""A target: a runtime and a device for models, with its provider and the needs of models there."""
 
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -53,7 +53,7 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a model will run.
+    """A runtime and a device for models.
 
     Attributes:
         name: the short name, as users write it.
@@ -66,9 +66,10 @@ class Target:
         package: the package that has the provider, for the line that installs it.
         opset: operator set to raise an older model to, ``None`` to leave it.
         families: families of patterns that make models slower there.
-        table: whether a table lists the operators that it supports, in place of a provider to ask.
-        is_standard: whether it stands for all runtimes of the standard. onnxruntime on the CPU is
-            one of them, so that models are verified there.
+        table: whether a table lists the operators that the target supports, in place of a provider
+            to ask.
+        is_standard: whether the target stands for all runtimes of the standard. onnxruntime on the
+            CPU is one of them, so that models are verified there.
     """
 
     name: str

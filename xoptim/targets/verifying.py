@@ -62,7 +62,7 @@ class TargetCheck(JsonResult):
     Attributes:
         target: name of the target.
         status: the verdict.
-        reason: why the verdict is not equal, in one line.
+        reason: the reason why the verdict is not equal, in one line.
         error: largest difference of an output, as a fraction of its largest number.
         tolerance: the error that the arithmetic of the target may make.
         runs: number of runs.
@@ -100,7 +100,7 @@ class TargetCheck(JsonResult):
 
     @property
     def explanation(self) -> str:
-        """Why the verdict is not ``equal``, with the first node that differs."""
+        """The reason why the verdict is not ``equal``, with the first node that differs."""
         where = (
             f"; the first node that differs is {self.operator} {self.node!r}" if self.node else ""
         )
@@ -123,7 +123,7 @@ def verify_on_target(
     Args:
         original: the model to trust.
         result: the model to judge.
-        target: where the result runs.
+        target: the target on which the result runs.
         checks: values, seed and limits; ``original_dir`` is the folder of the original's external
             data.
         base_dir: folder of the external data of the result.
@@ -233,10 +233,10 @@ class _Pair:
                 self.target, "not verified", f"the result does not run there: {error}"
             )
             return _with_failing_node(check, self.result, str(error))
-        hollow = [name for name in self.outputs if name not in compared]
-        if hollow:
+        unjudged = [name for name in self.outputs if name not in compared]
+        if unjudged:
             reason = (
-                f"{', '.join(hollow)} had no finite value in any run; give inputs with "
+                f"{', '.join(unjudged)} had no finite value in any run; give inputs with "
                 f"{Advice('feeds')}"
             )
             return TargetCheck(
@@ -282,7 +282,7 @@ def _at(check: TargetCheck, node: onnx.NodeProto) -> TargetCheck:
 
 
 def _has_numbers(value: Value) -> bool:
-    """Whether there is anything in a result that can be compared."""
+    """Whether a result has an element that can be compared."""
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "fV":
         return not isinstance(value, np.ndarray) or bool(value.size)
     return bool(np.isfinite(value.astype(np.float64)).any())

@@ -30,7 +30,7 @@ from xoptim.facts.protos import (
 from xoptim.facts.schema import attribute_default
 
 _MAX_ELEMENTS = 16
-"""Elements up to which a constant is written out; a digest replaces a larger one."""
+"""Largest number of elements of a constant that is written out; a digest replaces more elements."""
 
 
 def canonical(model: onnx.ModelProto) -> str:

@@ -67,7 +67,7 @@ def is_better(
 ) -> bool:
     """Whether the second model, where it differs from the first, agrees with the first in float64.
 
-    It may avoid an overflow or underflow of intermediate results of the first model.
+    The second model may avoid an overflow or underflow of intermediate results of the first one.
     """
     results = [results_of(before, feeds), results_of(after, feeds), _run_wide(before, feeds)]
     lists = [result for result in results if result is not None]
@@ -157,8 +157,10 @@ def _fault(*values: Value) -> str:
 
 
 _STEPS = 4
-"""Steps of the largest number by which a sum of products may move: half a step for each operand,
-and as much slack.
+"""Largest error of a sum of products, in units of 2**-bits times the largest sum of magnitudes.
+
+Half a step of a symmetric range is one unit. The two operands add one unit each, and the limit is
+twice as large.
 """
 
 

@@ -29,10 +29,11 @@ from xoptim.verification.runs.session import Value
 
 
 class Values(NamedTuple):
-    """Other numbers for an input, from plain numbers and the position among inputs of that kind.
+    """A way to make other numbers for an input from plain numbers.
 
+    ``change`` takes the plain numbers, and the position of the input among inputs of the same kind.
     ``digits``: whether each result is judged by its relative error, even if it is small compared
-    with the others.
+    with other results.
     """
 
     word: str
@@ -152,14 +153,13 @@ def make_all_feeds(
 ) -> Iterator[Feeds]:
     """Feeds for a model, the same ones at each call.
 
-    Some may not suit it, because its dimensions depend on each other.
+    Some feeds may not suit the model, because its dimensions depend on each other.
 
     Open dimensions get sizes that are all different and unlike the fixed ones, then 0 and 1,
     together and alone, then other sizes that are all different, then one size for all. ``ranges``
-    gives the lowest and highest value of inputs whose values matter. For ``special`` see
-    `Exactness`: after the first feeds, NaN, infinities, signed zeros and extreme numbers are added
-    for ``exact``, NaN and infinities among plain numbers for ``rounding``, nothing for the other
-    grades.
+    gives the lowest and highest value of inputs whose values matter. ``special`` adds feeds after
+    the first ones: NaN, infinities, signed zeros and extreme numbers for ``exact``, NaN and
+    infinities among plain numbers for ``rounding``, no feeds for the other grades.
     """
     try:
         specs = tensor_specs(model)
@@ -314,8 +314,9 @@ def adapt(
     """The feeds of one model for the inputs of a variant: cast to its types, cut or repeated to its
     sizes.
 
-    An input has its value in ``given``, or that of the input of its name or, if there are as many
-    inputs as before, at its position. ``None`` when an input has no value.
+    An input takes its value from ``given``, else that of the input with the same name. Without
+    such an input, and if there are as many inputs as before, it takes the value of the input at
+    its position. ``None`` when an input has no value.
     """
     names = list(feeds)
     result: Feeds = {}

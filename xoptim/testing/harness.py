@@ -36,11 +36,15 @@ only in later ones.
 def check_example(pattern_class: type[Rewrite], example: Example) -> None:
     """Check that a pattern rewrites an example as expected.
 
-    Only this pattern and the default cleaning run. The checks: both models of the example are
-    valid; the pattern applies; the result equals the expected one up to names; the numbers are
-    equal; a second run changes nothing; inputs and outputs stay; new nodes are tagged; the input
-    model is not modified. Raises `AssertionError`, which shows the models as text, when a check
-    fails, and `ValueError` when the example is not valid text.
+    Only this pattern and the default cleaning run. The checks:
+
+    - Both models of the example are valid, and the model before is not modified.
+    - The pattern applies, and the result equals the model after, up to names.
+    - The result is valid, has the same inputs and outputs, and computes the same numbers.
+    - A second run changes nothing, and new nodes are tagged.
+
+    Raises `AssertionError`, which shows the models as text, when a check fails, and `ValueError`
+    when the example is not valid text.
     """
     before = parse(example.before, example.opset, example.domains)
     after = parse(example.after, example.opset, example.domains)

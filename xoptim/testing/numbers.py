@@ -38,7 +38,7 @@ def wrong_facts(model: ModelProto, all_feeds: Iterable[Feeds]) -> str:
     declared to have equal sizes have different ones.
     """
     if any(node.op_type in WINDOWED for node in all_nodes(model)):
-        return ""  # the kernels make one window of none, see `is_specified`
+        return ""  # the kernels return one window where ONNX has no window, see `is_specified`
     exposed = deepcopy(model)
     outputs = {v.name for v in model.graph.output}
     names = [
@@ -125,8 +125,8 @@ types.
 
 
 class Numbers(NamedTuple):
-    """The comparison of two models on a number of feeds: the difference, empty without one, or why
-    nothing was compared.
+    """The comparison of two models on a number of feeds: the difference, empty without one, or the
+    reason why nothing was compared.
     """
 
     runs: int
@@ -200,15 +200,15 @@ def counts(
     expected: list[Value],
     difference: str,
 ) -> bool:
-    """Whether a difference counts: not where a kernel of onnxruntime fails in one of the models
+    """Whether a difference counts: not if a kernel of onnxruntime fails in one of the models
     (`is_specified`).
     """
     is_empty = any(isinstance(value, np.ndarray) and not value.size for value in feeds.values())
-    forgetful = any(node.op_type.startswith(FORGETFUL) for node in all_nodes(after))
-    if is_empty and forgetful and ": shape " in difference:
+    has_forgetful = any(node.op_type.startswith(FORGETFUL) for node in all_nodes(after))
+    if is_empty and has_forgetful and ": shape " in difference:
         return False
-    recurrent = any(node.op_type in RECURRENT for node in all_nodes(after))
-    if is_empty and recurrent and CRASHED in difference:
+    has_recurrent = any(node.op_type in RECURRENT for node in all_nodes(after))
+    if is_empty and has_recurrent and CRASHED in difference:
         return False
     return is_specified(before, feeds, expected, difference)
 
@@ -218,11 +218,11 @@ def is_specified(
 ) -> bool:
     """Whether ONNX specifies the result of a model, so that a difference counts.
 
-    Some kernels of onnxruntime refuse tensors without elements; its Gemm then ignores beta and its
-    FusedMatMul does not write the result; its reductions do not drop the axes of such tensors; and
-    its windowed operators make one window out of none where an image is smaller than the window:
-    the size, which ONNX rounds down to 0 or less, is truncated before 1 is added. The last two
-    show in a shape that is not the inferred one.
+    onnxruntime deviates from ONNX on tensors without elements: some kernels refuse them, Gemm
+    ignores beta, FusedMatMul does not write the result, and reductions do not drop the axes. Its
+    windowed operators make one window out of none if an image is smaller than the window: the size,
+    which ONNX rounds down to 0 or less, is truncated before 1 is added. Reductions and windowed
+    operators then give a shape that is not the inferred one.
     """
     arrays = {name: value for name, value in feeds.items() if isinstance(value, np.ndarray)}
     is_empty = any(not value.size for value in arrays.values())

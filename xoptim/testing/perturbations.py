@@ -187,8 +187,8 @@ def check_variant(case: Case, variant: Variant) -> tuple[list[str], str]:
         raise ValueError("the case has no pattern")
     try:
         result = _optimized(case, model)
-        twice = result.applied and variant.family not in _OUT_OF_RANGE
-        again = _optimized(case, result.model).model if twice else result.model
+        runs_twice = result.applied and variant.family not in _OUT_OF_RANGE
+        again = _optimized(case, result.model).model if runs_twice else result.model
     except Exception as error:  # a pattern may raise any type
         if not _makes_sense(case, variant):
             return ["skipped"], ""
@@ -198,9 +198,11 @@ def check_variant(case: Case, variant: Variant) -> tuple[list[str], str]:
     events = ["fired"] if result.applied else []
     after = result.model
     if variant.kept:
-        lost = sum(n.op_type == variant.kept and n.domain == FOREIGN for n in after.graph.node) != 1
+        is_lost = (
+            sum(n.op_type == variant.kept and n.domain == FOREIGN for n in after.graph.node) != 1
+        )
         failure = f"{variant.name}: the foreign {variant.kept} did not survive"
-        return events, report(pattern_class, failure, variant=model, found=after) if lost else ""
+        return events, report(pattern_class, failure, variant=model, found=after) if is_lost else ""
     if not events and _is_same(after, model):
         fault = wrong_facts(model, _feeds(case, variant)) if variant.family in _TRUTHS else ""
         return events, (

@@ -33,7 +33,7 @@ _MAX_SESSIONS = 8
 _GONE = "gone"
 CRASHED = "onnxruntime crashes"
 _MAX_BYTES = 8 * 10**9
-"""Memory of the process: tensors of 2^31 numbers are refused, and not filled."""
+"""Memory limit of the process, so that tensors of 2^31 numbers are refused at once."""
 
 
 class Loaded(NamedTuple):
@@ -89,8 +89,8 @@ class Runtime:
         first model only, if that does not run. The other process is asked for many runs at once, as
         the exchange of messages takes longer than a run.
         """
-        rest = iter(all_feeds)
-        while most > 0 and (batch := list(islice(rest, most))):
+        remaining_feeds = iter(all_feeds)
+        while most > 0 and (batch := list(islice(remaining_feeds, most))):
             for feeds, results in zip(batch, self._run(models, batch), strict=True):
                 most -= isinstance(results[0], list)
                 yield feeds, results
@@ -177,7 +177,9 @@ def _answer_all(questions: IO[bytes], answers: IO[bytes]) -> None:
 
 
 def _load(sessions: OrderedDict[int, Session], number: int, model: bytes) -> tuple[str, ...] | str:
-    """Keep a session under a number; returns the names of its outputs, or why there is none."""
+    """Keep a session under a number; returns the names of its outputs, or the reason why the model
+    cannot be loaded.
+    """
     try:
         sessions[number] = session = Session(onnx.ModelProto.FromString(model), _SETTINGS)
     except LoadError as error:

@@ -271,8 +271,10 @@ def insert(
     stored: Mapping[str, np.ndarray],
 ) -> None:
     """Put nodes before the one at a position, and constants after the others."""
-    rest = list(model.graph.node)
-    replace_items(model.graph.node, (*rest[:position], *nodes, *rest[position:]))
+    existing_nodes = list(model.graph.node)
+    replace_items(
+        model.graph.node, (*existing_nodes[:position], *nodes, *existing_nodes[position:])
+    )
     model.graph.initializer.extend(
         numpy_helper.from_array(np.asarray(array), name) for name, array in stored.items()
     )

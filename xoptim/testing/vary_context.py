@@ -183,9 +183,9 @@ _OLDEST = 7  # the oldest that onnxruntime supports
 
 def clashes(case: Case) -> Iterator[Variant]:
     """Results, inputs and outputs with names that the pattern gives to new results."""
-    old = {v.name for v in case.model.graph.input} | set(defined_names(case.model.graph))
+    old_names = {v.name for v in case.model.graph.input} | set(defined_names(case.model.graph))
     result = optimize_alone(case.pattern, case.model).model
-    new_names = [name for name in defined_names(result.graph) if name not in old]
+    new_names = [name for name in defined_names(result.graph) if name not in old_names]
     operators = dict.fromkeys(n.op_type for g in all_graphs(result.graph) for n in g.node)
     names = list(
         dict.fromkeys(
@@ -205,7 +205,7 @@ def clashes(case: Case) -> Iterator[Variant]:
         ("outputs", outputs),
         ("all", [*interior, *inputs, *outputs]),
     ):
-        free = [name for name in names if name not in old]
+        free = [name for name in names if name not in old_names]
         mapping = dict(zip(targets, free, strict=False))
         if not mapping:
             continue

@@ -39,7 +39,7 @@ _MAX_MODELS: Final = 8  # that are kept in memory
 _SHARE_OF_SEARCH: Final = 0.5
 """Part of the time left that the search of a quantization may take."""
 _LEAST_SECONDS: Final = 1.0
-"""Least time of such a search."""
+"""Smallest time limit of such a search."""
 
 
 class Model(NamedTuple):
@@ -189,8 +189,10 @@ class Candidates:
         written: dict[str, Counter[str]] = defaultdict(Counter)
 
         def record(application: Application) -> None:
-            new = (node.op_type for node in application.given if node not in application.matched)
-            written[group_of[application.pattern.name()]].update(new)
+            op_types = (
+                node.op_type for node in application.given if node not in application.matched
+            )
+            written[group_of[application.pattern.name()]].update(op_types)
 
         # Without tags, models that differ in the names of patterns only are equal; dumps are for
         # the written model.

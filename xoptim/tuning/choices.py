@@ -40,12 +40,12 @@ _PROMISE: Final = 0.02  # of a setting about which the profile says nothing
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a model is made from the original."""
+    """The steps that make a model from the original."""
 
     without: frozenset[str] = frozenset()  # groups of patterns that do not run
-    rewrites: bool = True  # whether anything runs at all; the original is left as it is otherwise
+    rewrites: bool = True  # whether the original is optimized at all
     is_raised: bool = False  # whether the original is raised to the newest operator set first
-    scheme: Scheme | None = None  # how MatMuls are quantized
+    scheme: Scheme | None = None  # the scheme with which MatMuls are quantized
 
 
 UNTOUCHED: Final = Recipe(rewrites=False)
@@ -83,7 +83,7 @@ class Facts:
     shares: Mapping[str, float] = field(default_factory=dict)
     threads: tuple[int, ...] = ()  # numbers of threads to try; empty when the user has chosen one
     selection: str = SELECTION  # the patterns that a recipe may use
-    schemes: tuple[Scheme, ...] = ()  # how MatMuls may be quantized
+    schemes: tuple[Scheme, ...] = ()  # the schemes with which MatMuls may be quantized
 
     def share(self, operators: Iterable[str]) -> float:
         """Share of the time of some operators together."""

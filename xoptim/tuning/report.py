@@ -30,7 +30,7 @@ class Refuted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TuningReport(JsonResult):
-    """What was tried and chosen, with the measurements.
+    """The variations that were tried, the chosen one, and the measurements.
 
     Attributes:
         trials: the variations that were tried, in order.

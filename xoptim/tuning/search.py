@@ -21,7 +21,7 @@ LOSS: Final = 0.005
 Verdict: TypeAlias = Literal[
     "start", "faster", "not faster", "behind", "undecided", "failed", "no effect"
 ]
-"""``start``: the search began with it.
+"""``start``: the search began with this choice.
 
 ``behind``: slower than another challenger of the same race, and tried again if that one is
 accepted.
@@ -75,7 +75,7 @@ class Trial(JsonResult):
     Attributes:
         changes: the changes that led to the choice; none for the start.
         choice: the model and the settings of its session.
-        verdict: whether it was measurably faster, or why that is not known.
+        verdict: whether the choice was measurably faster, or the reason why that is not known.
         ratio: its time divided by the time of the original; ``None`` when it was not measured.
         reason: the error of a variation that failed.
     """
@@ -101,7 +101,7 @@ class Trial(JsonResult):
 class SearchResult:
     """The result of a search."""
 
-    best: Choice  # the choice that nothing is measurably faster than
+    best: Choice  # the best choice: no choice that was tried is measurably faster
     changes: tuple[str, ...] = ()  # the accepted variations that led to it, in order
     trials: list[Trial] = field(default_factory=list)  # all variations that were tried, in order
     left: int = 0  # number of variations that there was no time for
@@ -249,8 +249,8 @@ class Race:
     """A race of challengers against the best choice so far.
 
     A challenger is out as soon as it is not faster at all, its interval shows that it will not be
-    measurably faster, or it is measurably slower than another challenger. It is accepted when the
-    interval shows that it is measurably faster.
+    measurably faster, or it is measurably slower than another challenger. A challenger is accepted
+    when its interval shows that it is measurably faster.
     """
 
     def __init__(
@@ -266,7 +266,7 @@ class Race:
         self._rules = rules
         self._verdicts: dict[Choice, Verdict] = dict.fromkeys(challengers, "undecided")
         self.passes = 0
-        self.failures: dict[Choice, str] = {}  # why choices could not be run
+        self.failures: dict[Choice, str] = {}  # the reasons why choices could not be run
 
     def run(self) -> dict[Choice, Verdict]:
         """Measure until all challengers are decided, or the rules or the time end the race."""
@@ -412,7 +412,7 @@ def ranking(
     fastest = min(faster, key=lambda choice: final[choice].value, default=None)
 
     def lag(choice: Choice) -> float:
-        """How much longer a finalist takes than the fastest, 1 where that is not certain."""
+        """The time of a finalist divided by that of the fastest; 1 if it may be as fast."""
         ratio = None if fastest is None or choice == fastest else compare(choice, fastest)
         return (
             ratio.value

@@ -76,9 +76,10 @@ def keep_if_not_slower(
     """Measure an optimized model, and drop the patterns that make it slower than the original.
 
     Groups of patterns are dropped one by one, first the one without which the model is fastest. If
-    it is still slower, no pattern is applied (constants are folded, equal nodes merged and unused
-    ones removed), and if that is slower as well, nothing is changed. Returns the model to keep, and
-    the measurements. Raises `XoptimError` when the original or the result cannot be measured.
+    the model is still slower, no pattern is applied: constants are folded, equal nodes merged and
+    unused ones removed. If this model is slower as well, the original stays as it is. Returns the
+    model to keep, and the measurements. Raises `XoptimError` when the original or the result cannot
+    be measured.
 
     ``verified`` was made with ``options`` and ``how``; another result is verified in the same way.
     """

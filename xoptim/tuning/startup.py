@@ -46,7 +46,8 @@ class Startup:
 
     Attributes:
         settings: the settings; ONNX Runtime's defaults where no others were accepted.
-        reason: why the defaults were kept without a measurement, empty if others were measured.
+        reason: the reason why the defaults were kept without a measurement; empty if other settings
+            were measured.
     """
 
     settings: SessionSettings
@@ -126,11 +127,11 @@ class StartupSearch:
 
     def starts_sooner(self, settings: SessionSettings, base: SessionSettings) -> bool:
         """Whether each start takes at least 5 % less CPU time than every start with ``base``."""
-        sooner, later = list[float](), list[float]()
+        seconds, base_seconds = list[float](), list[float]()
         for _ in range(_STARTS):
-            sooner.append(self._start(settings))
-            later.append(self._start(base))
-            if max(sooner) > (1.0 - _GAIN) * min(later):
+            seconds.append(self._start(settings))
+            base_seconds.append(self._start(base))
+            if max(seconds) > (1.0 - _GAIN) * min(base_seconds):
                 return False
         return True
 

@@ -76,9 +76,9 @@ def tune(
     """Find by measuring which patterns and which settings of the session let a model run fastest on
     this machine.
 
-    The search begins with the preset ``default`` and onnxruntime's default settings; only what is
-    measurably faster replaces them. The model that is returned was verified equal to the original,
-    and is not measurably slower.
+    The search begins with the preset ``default`` and onnxruntime's default settings; only patterns
+    and settings that are measurably faster replace them. The model that is returned was verified
+    equal to the original, and is not measurably slower.
 
     Args:
         model: a model of any kind that `xoptim.optimize` takes.
@@ -157,7 +157,7 @@ class Tuner:
         """The preset ``default``, or the original when that result is not verified equal, or cannot
         be run.
 
-        It is measured once, so that the budget knows from then on how long a pass takes.
+        The preset is measured once, so that the budget knows from then on how long a pass takes.
         """
         original = self._measurement.original
         start = replace(original, recipe=default_recipe(self._options.include))

@@ -42,8 +42,8 @@ class NothingToQuantizeError(ChoiceError):
 
 
 class ToleranceError(XoptimError):
-    """A quantized model errs more than its tolerance allows, or its integers compute
-    something else.
+    """The error of a quantized model exceeds its tolerance, or its integer operators compute
+    other results.
     """
 
 

@@ -27,7 +27,7 @@ _MIN_RUNS: Final = 3  # the third one has a batch of 1
 
 
 class FunctionError(RunError):
-    """A function fails on the values of a run, or what it returns does not fit the model."""
+    """A function fails on the values of a run, or its results do not fit the model."""
 
 
 def verify_function(

@@ -109,8 +109,8 @@ class VerificationOptions(RunValues):
     `RunValues` has the other fields.
 
     Attributes:
-        samples: further values of inputs by name, to compare on after ``feeds``; the runs of the
-            original take ``budget`` seconds, by default 120, and samples beyond that are skipped.
+        samples: further values of inputs by name, to compare on after ``feeds``. The runs of the
+            original may take ``budget`` seconds, by default 120; further samples are skipped.
         exactness: the weakest promise of the rewrites that were applied.
         rtol: relative tolerance of floating-point outputs instead of the one of their type. With
             ``rtol`` or ``atol`` given, the sensitivity of the model to rounding is not considered.
@@ -128,11 +128,11 @@ class VerificationOptions(RunValues):
         assignments: number of runs, on different sizes where dimensions are dynamic.
         typical: whether to prefer sizes as in use to small ones, to measure at.
         extremes: whether to add runs with extreme sizes of each dynamic dimension, if
-            ``assignments`` is above 1: longer than the numbers that the model compares it with, and
-            0. The original must run with these sizes, and the budget must allow it.
-        budget: seconds for all runs of the original, estimated from the work of each and the time
-            of the first; by default the larger of 5 s and five times the first run. Runs that
-            would exceed it are skipped.
+            ``assignments`` is above 1: 0, and sizes above the numbers that the model compares the
+            dimension with. The original must run with these sizes, and the budget must allow it.
+        budget: seconds for all runs of the original; by default the larger of 5 s and five times
+            the first run. The work of a run and the time of the first run give an estimate of its
+            time, and runs that would exceed the budget are skipped.
         max_attempts: runs of the original that may fail before the search for sizes ends.
         time_limit: seconds after which the search for sizes ends.
         run_limit: seconds after which one run of a model is stopped, ``None`` for no limit.
@@ -142,7 +142,7 @@ class VerificationOptions(RunValues):
             in memory; by default when all weights would not fit.
         noise_multiple: a difference beyond the tolerance still counts as rounding when it is at
             most this many times the effect of moving all numbers by one unit in the last place.
-            Never for ``exact`` rewrites.
+            For ``exact`` rewrites, no difference counts as rounding.
         fewer_inputs: whether the other model may lack inputs of the original, whose values must not
             matter then.
         original_dir: folder of the external data of an original that is a protobuf.
@@ -192,16 +192,18 @@ class VerificationOptions(RunValues):
                 raise ValueError(f"{name} must not be negative: {value}")
             if value is not None and not math.isfinite(value):
                 raise ValueError(f"{name} must be finite, not {value}")
-        wrong = next(
+        invalid_size = next(
             (size for size in self.dims.values() if not isinstance(size, Integral) or size < 0),
             None,
         )
-        if wrong is not None:
-            raise ValueError(f"a size must be an integer of at least 0, not {wrong!r}")
+        if invalid_size is not None:
+            raise ValueError(f"a size must be an integer of at least 0, not {invalid_size!r}")
 
     @property
     def rules(self) -> ComparisonRules:
-        """The rules of equality; only CUDA rounds to TF32, and some plug-ins to 16 bits."""
+        """The rules of equality; only CUDA rounds to TF32, and some plug-ins to float16 or
+        bfloat16.
+        """
         tf32 = self.tf32 and any(name.lower().startswith("cuda") for name in self.providers)
         rounds_to = coarsest_type(self.providers)
         return ComparisonRules(
@@ -234,7 +236,7 @@ class VerificationOptions(RunValues):
 
     @property
     def is_by_type(self) -> bool:
-        """Whether tolerances follow the types."""
+        """Whether the element types decide the tolerances, and not the caller."""
         return self.rtol is None and self.atol is None and self.ulp is None
 
     @property

@@ -59,16 +59,16 @@ def with_record(
 ) -> VerificationReport:
     """The verdict on models whose metadata list assumptions.
 
-    Names the assumptions that the caller did not give: if there are any, a difference is no
-    verdict.
+    The report names the assumptions that the caller did not give. If there are any, models that
+    differ are ``not verified``.
     """
-    rest = unused(record, Assumptions.of(options.assume))
-    if not rest or options.assume_from_model:
+    missing = unused(record, Assumptions.of(options.assume))
+    if not missing or options.assume_from_model:
         return report
     if report.status != "different" or report.faults:
-        return replace(report, notes=(*report.notes, unused_text(rest)))
+        return replace(report, notes=(*report.notes, unused_text(missing)))
     reason = (
-        f"{unused_text(rest)}, {Advice('assume', (rest[0],))} uses the first; "
+        f"{unused_text(missing)}, {Advice('assume', (missing[0],))} uses the first; "
         f"without them: {report.reason}"
     )
     return replace(report, status="not verified", reason=reason, cause="assumptions")
@@ -95,9 +95,9 @@ def compare(
 
     Both are run in onnxruntime as they are written, its own optimizations off, on the same values.
     The status is ``not verified`` when the original cannot be loaded or run, or when its results
-    are not evidence (it does not repeat them, they hold no finite number, or rounding alone changes
-    them a lot); it is ``different`` when the optimized model has another signature, cannot
-    be loaded or run, or computes something else.
+    are not evidence: a second run gives other results, the results hold no finite number, or
+    rounding alone changes them a lot. The status is ``different`` when the optimized model has
+    another signature, cannot be loaded or run, or computes other results.
 
     Models whose weights do not fit into memory are run in sections, by
     `xoptim.verification.judging.judge_sections`. ``on_step`` is called with a description of each

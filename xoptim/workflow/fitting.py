@@ -55,7 +55,7 @@ class FittingOutcome(JsonResult):
         avoided: nodes at which a lowering is not applied for that reason, by its name.
         newer: newer operator sets that lowerings of the remaining nodes need, by their names.
         unfit: patterns that would apply but are not used for the target.
-        fault: why the execution provider gave no answer; empty when it did.
+        fault: the reason why the execution provider gave no answer; empty when it did.
     """
 
     __json__ = JsonForm(
@@ -83,16 +83,18 @@ class FittingOutcome(JsonResult):
     @property
     def difference(self) -> str:
         """The reason not to use the result, empty when there is none."""
-        wrong = next((report for report in self.reports if report.status == "different"), None)
-        if wrong is not None:
-            return f"the lowered model differs: {wrong.reason}"
+        failure = next((report for report in self.reports if report.status == "different"), None)
+        if failure is not None:
+            return f"the lowered model differs: {failure.reason}"
         if self.check is not None and self.check.status == "different":
             return f"on {self.target.name}, the result differs: {self.check.explanation}"
         return ""
 
     @property
     def doubt(self) -> str:
-        """Why the result is not fitted, or could not be verified on the target; else empty."""
+        """The reason why the result is not fitted, or could not be verified on the target; else
+        empty.
+        """
         if self.fault:
             return self.fault
         if self.target.is_standard and self.fitted is not None and self.fitted.after.left:
@@ -121,7 +123,7 @@ class FittingOutcome(JsonResult):
         return "verified by onnxruntime on the CPU" if self.is_check_asked else "skipped"
 
     def not_fitted(self, reason: object) -> None:
-        """Note why the provider gave no answer."""
+        """Note the reason why the provider gave no answer."""
         self.fault = f"not fitted to {self.target.name}, and not verified there: {reason}"
 
 
@@ -199,10 +201,10 @@ class Fit:
     def _fitted(self, verified: VerifiedModel, outcome: FittingOutcome) -> VerifiedModel:
         """The model with lowerings that change no result on the CPU."""
         optimized, folder = verified.proto, verified.base_dir
-        asked = itertools.count(1)
+        numbers = itertools.count(1)
 
         def ask(model: onnx.ModelProto) -> Placement:
-            self._plan.sink.on_step(f"fitting to {self._target.name}: placement {next(asked)}")
+            self._plan.sink.on_step(f"fitting to {self._target.name}: placement {next(numbers)}")
             return self._placement(model, folder)
 
         while True:
@@ -220,8 +222,8 @@ class Fit:
                 return verified
             lowered = self._lowered(verified, outcome.fitted)
             outcome.reports = lowered.reports
-            wrong = any(report.status == "different" for report in lowered.reports)
-            if not wrong or len(outcome.dropped) + len(outcome.avoided) >= _MAX_CULPRITS:
+            is_wrong = any(report.status == "different" for report in lowered.reports)
+            if not is_wrong or len(outcome.dropped) + len(outcome.avoided) >= _MAX_CULPRITS:
                 return joined(verified, lowered)
             name, node = self._culprit(verified, outcome.fitted)
             if node and name not in outcome.avoided:

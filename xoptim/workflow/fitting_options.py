@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittingOptions:
-    """How a result is fitted.
+    """The options of the search for a fitted result, and of its verification.
 
     Attributes:
         seconds: time limit of the search.
         verifies: whether the result is run on the target and compared with the original.
-        tolerance: the error that is allowed there, ``None`` for the default of its arithmetic.
+        tolerance: the error that is allowed on the target, ``None`` for the default of the target's
+            arithmetic.
         feeds: the values of the inputs to compare on; random ones when empty.
     """
 

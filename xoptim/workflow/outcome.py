@@ -27,7 +27,7 @@ Cause: TypeAlias = Literal["tolerance", "different", "strict", "rewrite", "targe
 
 
 class TargetError(XoptimError):
-    """A model computes something else on its target, or could not be verified there."""
+    """A model computes other results on its target, or could not be verified there."""
 
 
 class SpeedReport(Protocol):
@@ -48,12 +48,12 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is said about a result: the command exits with it, and the API raises it.
+    """The verdict on a result, which decides the exit code of the command and the error of the API.
 
     Attributes:
         status: ``refused`` results are not written, ``not verified`` ones are, with a warning.
-        reason: why the status is not ``done``.
-        cause: of a refusal.
+        reason: the reason why the status is not ``done``.
+        cause: the cause of a refusal.
         report: the comparison that gives the reason, if any.
     """
 
@@ -79,8 +79,8 @@ class Outcome:
     bytes_before: int = 0  # of the original, with its external weights
     quantized: Quantized | None = None  # the quantization, if it was asked for
     speed: SpeedReport | None = None  # the measurements of ``--only-if-faster``
-    unmeasured: XoptimError | None = None  # why the requested measurements are missing
-    fitting: FittingOutcome | None = None  # how the result fits its target, if it has one
+    unmeasured: XoptimError | None = None  # the error of the requested measurements, if they failed
+    fitting: FittingOutcome | None = None  # the outcome of fitting the result to its target, if any
     # the times of the original and of the result, if they were measured
     latency: BenchReport | None = None
     hints: Sequence[OpsetHint | OptionHint] = ()  # options that would make the model smaller
@@ -186,12 +186,11 @@ class Outcome:
 
         Raises:
             ToleranceError: the quantized model does not keep its tolerance.
-            DifferentModelError: the result computes something else.
+            DifferentModelError: the results of the model differ from those of the original.
             NotVerifiedError: there is no verdict.
-            TargetError: the result computes something else on its target, or could not be verified
-                there.
-            XoptimError: a rewrite that was checked alone computes something else, or the times that
-                decide about the result could not be measured.
+            TargetError: the results differ on the target, or could not be verified there.
+            XoptimError: a rewrite that was checked alone changes results, or the times that decide
+                about the result could not be measured.
         """
         verdict = self.verdict
         if verdict.report is not None and not verdict.report.ok:

@@ -46,7 +46,7 @@ class Page:
         return self._recorder.listening(options)
 
     def loaded(self, builder: GraphBuilder) -> None:
-        """Called when a model is loaded, before any rewrite."""
+        """Begin the record of a model, when it is loaded and before any rewrite."""
         self._recorder.loaded(builder.model)
 
     def draw(self, source: Source | str | Path, outcome: Outcome) -> None:

@@ -49,12 +49,12 @@ def placing_alone(placement: Placement, drawn: onnx.ModelProto) -> PlacingFacts:
 
 def _left(placement: Placement) -> list[tuple[str, int, str]]:
     """The operators that a target does not take, each with its number and the reason."""
-    left = Counter((node.label, node.reason) for node in placement.left)
-    return [(label, count, reason) for (label, reason), count in left.most_common()]
+    counts = Counter((node.label, node.reason) for node in placement.left)
+    return [(label, count, reason) for (label, reason), count in counts.most_common()]
 
 
 def _sites(placement: Placement) -> dict[str, Site]:
-    """Where each node of a placement runs; a model that does not compile runs nowhere."""
+    """The place of each node of a placement, by name; none for a model that does not compile."""
     if not placement.compiles:
         return {}
     return {node.name: _site(node) for node in placement.nodes}
@@ -71,7 +71,7 @@ def _site(node: PlacedNode) -> Site:
 
 
 def _with_lowered(fitted: Fitted) -> dict[str, Site]:
-    """Where the nodes of the result run, and the nodes that lowerings removed."""
+    """The places of the nodes of the result, and of the nodes that lowerings removed."""
     sites = _sites(fitted.after)
     patterns = {step.operator: step for step in fitted.steps}
     for node in fitted.before.nodes:

@@ -39,8 +39,8 @@ def freed(
     `ModelError` when the copy cannot be run, or does not compute for a batch of two what the model
     computes for each sample.
     """
-    free, option = deepcopy(proto), Advice("free", name)
-    size, inputs = free_batch(free, name, base_dir)
+    copy, option = deepcopy(proto), Advice("free", name)
+    size, inputs = free_batch(copy, name, base_dir)
     checks = [
         VerificationOptions(assignments=1, extremes=False, seed=seed + place, original_dir=base_dir)
         for place in range(2)
@@ -55,7 +55,7 @@ def freed(
         batch = {
             feed: np.concatenate([np.asarray(run.feeds[feed]) for run in runs]) for feed in inputs
         }
-        session = Session(free, checks[0].settings, base_dir=base_dir)
+        session = Session(copy, checks[0].settings, base_dir=base_dir)
         results = session.run({**shared, **batch})
     except (LoadError, FeedError, RunError) as error:
         raise ModelError(
@@ -67,7 +67,7 @@ def freed(
         if any(not isinstance(part, np.ndarray) or part.ndim == 0 for part in parts):
             raise ModelError(f"{option}: output {port.name!r} has no batch dimension")
         expected = np.concatenate([np.asarray(part) for part in parts])
-        wrong = next(
+        difference = next(
             (
                 comparison
                 for comparison in compare_values(port.name, expected, result, checks[0].rules)
@@ -75,8 +75,8 @@ def freed(
             ),
             None,
         )
-        if wrong is not None:
+        if difference is not None:
             raise ModelError(
-                f"{option}: output {port.name!r} mixes the samples of a batch: {wrong.message}"
+                f"{option}: output {port.name!r} mixes the samples of a batch: {difference.message}"
             )
-    return free
+    return copy

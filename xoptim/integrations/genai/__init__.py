@@ -1,4 +1,4 @@
-"""Decoders for onnxruntime-genai: what it feeds them, and the configuration that it reads."""
+"""Decoders for onnxruntime-genai: their inputs and outputs, and the configuration file."""
 
 import json
 import logging
@@ -95,7 +95,7 @@ def ports_of(model: onnx.ModelProto) -> Ports:
     """The inputs and outputs of a decoder.
 
     Raises:
-        ModelError: it has others than onnxruntime-genai feeds and reads.
+        ModelError: its inputs or outputs are not those that onnxruntime-genai feeds and reads.
     """
     inputs, outputs = list(fed_inputs(model)), list(model.graph.output)
     integers = [port for port in inputs if port.type.tensor_type.elem_type in _INTEGERS]
@@ -139,7 +139,7 @@ def assumptions_for(model: onnx.ModelProto, folder: Path) -> list[str]:
 
     Raises:
         ModelError: the model is no decoder that onnxruntime-genai runs.
-        ChoiceError: the folder does not say how long the context is.
+        ChoiceError: the files in the folder lack the length of the context.
     """
     ports, context_length = ports_of(model), _context(_read(folder))
     (batch, length), past = _dims(ports.tokens)[:2], _dims(ports.keys[0])[2]
@@ -299,7 +299,7 @@ class FusedLayers(NamedTuple):
     Attributes:
         fused: the number of these layers.
         layers: the number of all layers.
-        reasons: why the others are not fused, each with the node.
+        reasons: the reasons why the other layers are not fused, each with the node.
     """
 
     fused: int
@@ -312,8 +312,8 @@ class FusedLayers(NamedTuple):
 
 
 def fused_layers(model: onnx.ModelProto) -> FusedLayers:
-    """In how many layers GroupQueryAttention reads the cache, and why not in the others, under the
-    assumptions in the metadata of the model.
+    """The number of layers in which GroupQueryAttention reads the cache, and the reasons for the
+    other layers, under the assumptions in the metadata of the model.
     """
     keys = {port.name for port in ports_of(model).keys}
     fused = [node for node in model.graph.node if node.op_type == PATTERNS[0]]

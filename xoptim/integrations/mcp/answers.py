@@ -23,11 +23,11 @@ _BY_TABLE: Final = 'target="onnx" or target="webnn"'
 _QUANTIZED: Final = ("quantized", "another form")
 """Decisions about operators that do not stay in float32."""
 LONGEST_ANSWER: Final = 500_000
-"""Characters of an answer as JSON, at most."""
+"""Maximal number of characters of an answer as JSON."""
 LONGEST_TEXT: Final = 4000
-"""Characters of a text in an answer, at most."""
+"""Maximal number of characters of a text in an answer."""
 LONGEST_LIST: Final = 4000
-"""Entries of a list in an answer, at most."""
+"""Maximal number of entries of a list in an answer."""
 _SHORTEST_TEXT: Final = 60
 _MAX_FIELDS: Final = 64
 """Most fields of an object of a document; one with more has names of a model as keys."""
@@ -109,7 +109,7 @@ def remarks_of(command: str, result: Any) -> Iterator[str]:
 
 
 def _gaps(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The branches of equal models that no run reached, or why they are not known."""
+    """The branches of equal models that no run reached, or the reason why they are not known."""
     for report in reports:
         gap = gap_text(report.get("unreached", ()), report.get("uncounted", ""), are_named=True)
         if gap and report["status"] == "equal":
@@ -200,8 +200,9 @@ def _with_few_nodes(result: Any, omitted: Counter[str]) -> Any:
 
 
 def _costliest(precision: dict[str, Any], omitted: Counter[str]) -> dict[str, Any]:
-    """A quantization with the operators that stay in float32 and err most, each in the form that
-    errs least.
+    """A quantization that lists only the operators that stay in float32 with the largest errors.
+
+    Each operator is listed once, in its most accurate form.
     """
     ranked = sorted(precision["operators"], key=lambda entry: -float(entry["error"]))
     in_float = {entry["result"]: entry for entry in ranked if entry["decision"] not in _QUANTIZED}
@@ -241,9 +242,9 @@ def _few(
 
 
 def _is_left(node: dict[str, Any]) -> bool:
-    """Whether a target leaves a node, and something can be said about it.
+    """Whether a target leaves a node, and the node has a reason or runs on another provider.
 
-    Shapes are computed on the CPU on purpose, and nodes without a provider in no place at all.
+    Nodes that compute shapes run on the CPU on purpose; nodes without a provider do not run.
     """
     is_elsewhere = bool(node["provider"]) and not node["is_shape_arithmetic"]
     return not node["is_taken"] and (bool(node["reason"]) or is_elsewhere)
@@ -300,14 +301,14 @@ def _first(items: Sequence[Any], most: int, text: str, omitted: Counter[str]) ->
 def bounded(answer: Mapping[str, Any]) -> dict[str, Any]:
     """An answer of at most `LONGEST_ANSWER` characters, whose last message says what was cut.
 
-    Names and texts of a model may be of any length, and hold what JSON cannot.
+    Names and texts of a model may be of any length, and hold characters that JSON cannot encode.
     """
     text, entries = LONGEST_TEXT, LONGEST_LIST
     while entries:
-        cut: Counter[str] = Counter()
-        result: dict[str, Any] = _bounded(dict(answer), text, entries, cut)
-        if cut:
-            cuts = ", ".join(f"{kind} ({count})" for kind, count in cut.items())
+        cuts_by_kind: Counter[str] = Counter()
+        result: dict[str, Any] = _bounded(dict(answer), text, entries, cuts_by_kind)
+        if cuts_by_kind:
+            cuts = ", ".join(f"{kind} ({count})" for kind, count in cuts_by_kind.items())
             result["messages"] = [*result["messages"], f"the answer is too long; cut: {cuts}"]
         if len(json.dumps(result)) <= LONGEST_ANSWER:
             return result

@@ -61,9 +61,9 @@ class _ToolArgument:
     """The argument of tools that an option of the command stands for.
 
     Attributes:
-        name: its name.
-        tools: those that have it.
-        form: how its value is written.
+        name: name of the argument.
+        tools: names of the tools that have the argument.
+        form: the form in which its value is written.
     """
 
     name: str
@@ -88,7 +88,7 @@ _ARGUMENTS: Final[Mapping[str, _ToolArgument]] = {
     "software-device": _ToolArgument("software_device", ("optimize", "place"), "flag"),
     "target": _ToolArgument("target", ("optimize", "explain", "place")),
 }
-"""The arguments that options of the command stand for, by the names of these."""
+"""The arguments that options of the command stand for, by the names of the options."""
 _ADVISERS: Final = ("explain", "place")
 """Tools whose answers advise what to give to ``optimize``."""
 
@@ -108,16 +108,18 @@ class ToolWords:
 
     def words(self, option: str, argument: str | tuple[str, ...]) -> str:
         """An argument with a value; only its name without a value."""
-        own = _ARGUMENTS.get(option)
-        is_own = own is not None and self.tool in own.tools
-        if own is None or not (is_own or (self.tool in _ADVISERS and "optimize" in own.tools)):
+        tool_argument = _ARGUMENTS.get(option)
+        is_own = tool_argument is not None and self.tool in tool_argument.tools
+        if tool_argument is None or not (
+            is_own or (self.tool in _ADVISERS and "optimize" in tool_argument.tools)
+        ):
             return COMMAND.words(option, argument)
-        if own.form == "flag":
-            written = f"{own.name}=true"
+        if tool_argument.form == "flag":
+            written = f"{tool_argument.name}=true"
         elif argument:
-            written = f"{own.name}={python_value(own.form, argument)}"
+            written = f"{tool_argument.name}={python_value(tool_argument.form, argument)}"
         else:
-            written = own.name
+            written = tool_argument.name
         return written if is_own else f"optimize {written}"
 
 
@@ -130,7 +132,7 @@ _EXPECTED: Final = {
     "is_instance_of": 'a list of strings, such as ["batch=1"]',
     "string_type": "a string",
 }
-"""What an argument must be, by the type of the error of pydantic."""
+"""The expected value of an argument, by the type of the error of pydantic."""
 
 
 def argument_faults(

@@ -1,4 +1,4 @@
-"""The files of a server: its tools work on copies in a folder of their own, and what they write is
+"""The files of a server: its tools work on copies in a folder of their own, and their results are
 moved into the served folder at the end.
 
 A path is therefore opened once. A link that takes its place while a tool works is not seen.
@@ -35,7 +35,7 @@ _MAX_FOLDERS: Final = 1000  # in which they are looked for
 
 
 class McpError(XoptimError):
-    """The server cannot be run, or a tool cannot do what is asked."""
+    """The server cannot be run, or a tool cannot do its task."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Output:
     """A file that a tool writes."""
 
     path: Parts
-    before: Version | None  # what is there, and may be replaced
+    before: Version | None  # the version of the present file, which is replaced; None if missing
 
 
 class _Written(NamedTuple):
@@ -210,8 +210,8 @@ def main(words: Sequence[str]) -> int:
     process.
     """
     threading.Thread(target=end_with_parent, daemon=True).start()
-    handle, root, tool, count, *rest = words
-    models, command = rest[: int(count)], rest[int(count) :]
+    handle, root, tool, count, *arguments = words
+    models, command = arguments[: int(count)], arguments[int(count) :]
     folder = ConfinedFolder(Path(root), int(handle))
     try:
         for model in models:

@@ -62,8 +62,8 @@ class ToolAnswer(TypedDict):
         meaning: the exit code in words, for this tool.
         result: the JSON document of that command, or its text, cut where the answer would be too
             long; null without output.
-        messages: lines that it wrote to standard error, what is wrong with the arguments, and what
-            the document does not show.
+        messages: lines that the command wrote to standard error, mistakes in the arguments, and
+            the parts of the document that are not shown.
     """
 
     exit_code: int
@@ -253,8 +253,8 @@ def _signature(method: Callable[..., Any]) -> inspect.Signature:
     signature = inspect.signature(method, eval_str=True)
     parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
     if len(parameters) < len(signature.parameters):
-        more = inspect.signature(OptimizeArguments, eval_str=True)
-        parameters += more.parameters.values()
+        options_signature = inspect.signature(OptimizeArguments, eval_str=True)
+        parameters += options_signature.parameters.values()
     return signature.replace(parameters=parameters)
 
 

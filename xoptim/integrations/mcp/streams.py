@@ -5,7 +5,7 @@ import re
 from typing import BinaryIO, Final
 
 LONGEST_REQUEST: Final = 1 << 20
-"""Bytes of a request, at most."""
+"""Maximal number of bytes of a request."""
 _ENDS: Final = 4096
 """Bytes at both ends of a request that is too long, where its id is looked for."""
 _ID: Final = re.compile(rb'"id"\s*:\s*(-?\d{1,18}|"[\w-]{1,80}")\s*[,}]')
@@ -18,9 +18,9 @@ _ESCAPES: Final = re.compile(
 class Requests(io.BufferedIOBase):
     """A stream of lines.
 
-    One that is too long is dropped while it is read: a short request with its id, which the server
-    answers with an error, takes its place. Half of a surrogate pair becomes NUL, which no argument
-    can have: the SDK would not answer the request.
+    A line that is too long is dropped while it is read. A short request with the same id, which the
+    server answers with an error, takes its place. Half of a surrogate pair becomes NUL, which no
+    argument can have: the SDK would not answer the request.
     """
 
     def __init__(self, stream: BinaryIO) -> None:

@@ -30,7 +30,7 @@ from xoptim.reporting import (
 )
 
 _MAX_NAMED: Final = 8
-"""Nodes that an attribute names, at most."""
+"""Maximal number of nodes that an attribute names."""
 
 
 @dataclass(frozen=True)

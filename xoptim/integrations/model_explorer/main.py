@@ -76,7 +76,7 @@ class RewriteProvider(NodeDataProvider):  # type: ignore[misc]
 
 
 class PlacementProvider(NodeDataProvider):  # type: ignore[misc]
-    """Where each node runs on a target."""
+    """The place at which each node runs on a target."""
 
     metadata = NodeDataProviderMetadata(
         id="xoptim_placement",
@@ -97,7 +97,7 @@ class PlacementProvider(NodeDataProvider):  # type: ignore[misc]
     def run(
         self, provider_id: str, model_path: str, graph_id: str, config_values: Any, graph: Any
     ) -> Any:
-        """The data of one graph, or why there is none."""
+        """The data of one graph, or the reason why there is none."""
         try:
             data = placement_data(_opened(model_path), config_values["target"])
         except XoptimError as error:

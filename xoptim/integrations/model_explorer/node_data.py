@@ -22,7 +22,7 @@ _COLORS: Final = (
 
 
 def node_data(model: Any, target: str = "") -> dict[str, Any]:
-    """The rewrite that removed or made each node, or where each node runs.
+    """The rewrite that removed or made each node, or the place at which each node runs.
 
     Args:
         model: a model as for `xoptim.optimize`, which is left unchanged; it is optimized by the
@@ -38,7 +38,7 @@ def node_data(model: Any, target: str = "") -> dict[str, Any]:
         ModelError: when the model cannot be read.
         UnknownTargetError: when there is no such target.
         ProviderUnavailable: when its execution provider is not installed, or finds no device.
-        PlacementError: when it gives no answer.
+        PlacementError: when the provider gives no answer.
     """
     view = OptimizedModel.of(model)
     return placement_data(view, target) if target else rewrite_data(view)
@@ -67,7 +67,7 @@ def rewrite_data(view: OptimizedModel) -> dict[str, Any]:
 
 
 def placement_data(view: OptimizedModel, target: str) -> dict[str, Any]:
-    """Where the nodes of both models run on a target; raises as `node_data`."""
+    """The places at which the nodes of both models run on a target; raises as `node_data`."""
     device = named(target)
     data = {}
     for graph, proto in zip(view.graph_ids, (view.source.proto, view.result), strict=True):
@@ -78,7 +78,9 @@ def placement_data(view: OptimizedModel, target: str) -> dict[str, Any]:
 
 
 def _places(placement: Placement) -> dict[str, str]:
-    """Where each node runs, as text by its name; empty where the model does not compile."""
+    """The place at which each node runs, as text by the name of the node; empty if the model does
+    not compile.
+    """
     if not placement.compiles:
         return {}
     texts = {}

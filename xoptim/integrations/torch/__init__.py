@@ -171,7 +171,7 @@ def optimized_exports(
     runs.
 
     For code that calls the exporter and cannot be changed; ``xoptim.optimize(program)`` does the
-    same to one program. All threads use it. Exports with ``dynamo=False`` are left unchanged.
+    same to one program. Exports of all threads are optimized, except with ``dynamo=False``.
 
     Args:
         options: of the optimization.

@@ -34,9 +34,9 @@ class ModuleCall(NamedTuple):
 def call_of(address: str) -> ModuleCall:
     """The call that a function returns, which is given as ``package.module:function``.
 
-    It returns a module, or ``(module, args)``, or ``(module, args, kwargs)``. Modules in the
-    current folder are found as well. Raises `ChoiceError` when there is no such function, it fails,
-    or torch is not installed.
+    The function returns a torch module, or ``(module, args)``, or ``(module, args, kwargs)``.
+    Python modules in the current folder are found as well. Raises `ChoiceError` when there is no
+    such function, it fails, or torch is not installed.
     """
     if find_spec("torch") is None:
         raise ChoiceError("torch is not installed here: pip install 'xoptim[torch]'")

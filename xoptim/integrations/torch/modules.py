@@ -135,6 +135,6 @@ def _differs(result: np.ndarray, candidates: list[Value]) -> bool:
         and value.shape == result.shape
         and value.dtype == result.dtype
     ]
-    close = _CLOSE.get(result.dtype.name, _CLOSE_NARROW)
-    rules = ComparisonRules(rtol=close, atol=0.0, of_largest=True)
+    rtol = _CLOSE.get(result.dtype.name, _CLOSE_NARROW)
+    rules = ComparisonRules(rtol=rtol, atol=0.0, of_largest=True)
     return bool(arrays) and not any(compare_values("", result, a, rules)[0].ok for a in arrays)

@@ -40,7 +40,7 @@ class ModuleRunner:
         self._wide = _in_doubles(module)
 
     def returned(self, values: Mapping[int, Value]) -> Any:
-        """What the module returns; raises `ModuleError`."""
+        """The results of the module; raises `ModuleError`."""
         args, kwargs = self.arguments.filled(values)
         try:
             with torch.no_grad():
@@ -81,8 +81,8 @@ class ModuleRunner:
 
 
 def mode_fault(module: nn.Module) -> str:
-    """The first part of a module that is in training mode and computes something else in
-    inference, as a message; ``""`` when there is none.
+    """The first part of a module that is in training mode and computes other results in inference,
+    as a message; ``""`` when there is none.
     """
     for name, part in module.named_modules():
         if part.training and _depends_on_mode(part):

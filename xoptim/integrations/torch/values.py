@@ -106,7 +106,7 @@ class Bound:
 
 
 def tensors_of(value: Any) -> list[tuple[str, torch.Tensor]]:
-    """The tensors in what a module returns, in order, each with its place as Python writes it:
+    """The tensors in the results of a module, in order, each with its place as Python writes it:
     ``.logits``, ``[0][1]``.
     """
     leaves, _ = pytree.tree_flatten_with_path(value)

@@ -1,4 +1,4 @@
-"""Whether an ONNX model computes what a torch module does."""
+"""Compares an ONNX model with a torch module."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class TorchComparison:
         )
 
     def _fault(self, session: Session, values: Mapping[int, Value]) -> VerificationReport | None:
-        """The reason why results cannot be compared at all."""
+        """A report with the reason why results cannot be compared at all; ``None`` if they can."""
         try:
             tensors = tensors_of(self._runner.returned(values))
             again = tensors_of(self._runner.returned(values))
@@ -198,7 +198,7 @@ class TorchComparison:
         return f"the export made the difference{place}"
 
     def _agrees(self, model: Located, feeds: Mapping[str, Value]) -> bool:
-        """Whether a model computes what the module does, on the values of the broken run."""
+        """Whether a model computes the results of the module, on the values of the broken run."""
         plan = RunPlan("given", {}, 0, dict(feeds))
         try:
             session = Session(model.proto, self._options.settings, base_dir=model.base_dir)

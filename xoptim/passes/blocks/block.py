@@ -31,8 +31,8 @@ def settings(graph: Graph, node: Node) -> Hashable | None:
     """Operator, attributes, types of the operands, and types and ranks of the results.
 
     A local function has no shapes, so layers of different widths have equal settings. ``None`` for
-    a node that cannot be part of a block: a node with subgraphs, which may read values of the block
-    by name, or with a result that something other than a node refers to.
+    a node that cannot be part of a block: its subgraphs may read values of the block by name, or
+    something other than a node refers to one of its results.
     """
     if _has_subgraphs(node) or any(
         name in graph.pinned or name in graph.annotations for name in node.output
@@ -288,8 +288,8 @@ class Block:
 def block_of(links: Links, columns: Sequence[Column]) -> Block | None:
     """The block with these places, ``None`` when no place is left.
 
-    A place is left out if an operand is a result of the same copy in some copies only, or if it
-    reads a result of a place that is left out.
+    A place is left out if one of its operands comes from the same copy in some copies only, or from
+    a place that is left out.
     """
     place = {
         node: (copy, number)

@@ -61,9 +61,9 @@ class Alignment:
     def aligned(self) -> Block:
         """The block with the best cut between one copy and the next.
 
-        There is a choice if the nodes after each copy, the last copy included, match the nodes at
-        its beginning. The best cut is where the copies have the innermost scopes of their own;
-        without scopes, where the fewest values pass to the next copy; among equal cuts, the latest
+        The cut can move if the nodes after each copy, the last copy included, match the nodes at
+        its beginning. The best cut is where the copies have the innermost scopes of their own.
+        Among equal cuts, it is where the fewest values pass to the next copy, and then the latest
         one, which leaves out the nodes before the first copy.
         """
         next_nodes = [self._after(row) for row in self.block.rows]
@@ -252,7 +252,7 @@ def _both(first: Scope | None, second: Scope | None) -> Scope | None:
 
 
 Form: TypeAlias = Literal["nodes", "function"]
-"""How the copies of a block are written."""
+"""The form in which the copies of a block are written."""
 LEAST_NODES: Final = 3
 """Number of nodes of the smallest block."""
 _MAX_VISITS: Final = 64

@@ -46,8 +46,8 @@ ADAPTERS: Final[dict[tuple[str, int], Adapter]] = {
 
 
 class Judgement(NamedTuple):
-    """How a change of an operator affects its calls: ``adapter`` changes them, ``refusal`` excludes
-    them, or neither.
+    """The effect of a change of an operator on its calls: ``adapter`` changes them, ``refusal``
+    excludes them, or neither.
     """
 
     adapter: Adapter | None = None

@@ -14,7 +14,6 @@ from xoptim.operators.slicing import LAST_END
 from xoptim.passes.opsets.call import Adapter, OpsetCall, Refused
 from xoptim.passes.opsets.downward_operands import counted_from_start
 
-"""The end of a Slice up to the end of an axis."""
 _FLOATS: Final = (
     *(TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16),
     TensorProto.BFLOAT16,

@@ -212,8 +212,8 @@ def _sizes_at_run_time(call: OpsetCall, parts: int, axis: int) -> str:
     rounded = call.make("Add", [size, call.integers(parts - 1, "parts")])
     length = call.make("Div", [rounded, call.integers(parts, "parts")])
     starts = call.make("Mul", [length, call.integers(np.arange(parts), "starts")])
-    rest = call.make("Min", [call.make("Sub", [size, starts]), length])
-    return call.make("Max", [rest, call.integers(0, "zero")])
+    remaining = call.make("Min", [call.make("Sub", [size, starts]), length])
+    return call.make("Max", [remaining, call.integers(0, "zero")])
 
 
 def size_of_top(call: OpsetCall) -> None:

@@ -183,8 +183,8 @@ def _type_text(info: Info) -> str:
 class NodeNotes(NamedTuple):
     """Notes about a node, for error messages."""
 
-    origin: str = ""  # the node of the model that it replaces, in words
-    reason: str = ""  # why it was not decomposed
+    origin: str = ""  # the replaced node of the model, in words
+    reason: str = ""  # the reason why the node was not decomposed
 
 
 @dataclass(slots=True)

@@ -281,8 +281,9 @@ def _is_expanded(provider: str, op_type: str, types: Iterable[int], present: int
     """Whether an operator of float64 or integers has no kernel, and runs as the function that ONNX
     defines.
 
-    onnxruntime does not load it in a later operator set that changes the operators of that
-    function, as 21 does for Selu, and for Relu of int64. float16 without a kernel is cast instead.
+    onnxruntime does not load such a node in a later operator set that changes the operators of that
+    function, as 21 does for Selu, and for Relu of int64. Operands of float16 are not affected:
+    without a kernel, onnxruntime casts them to float32.
     """
     definition: Any = schema(op_type, "", present)
     is_fixed = (

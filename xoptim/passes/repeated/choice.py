@@ -1,5 +1,5 @@
-"""Choose the groups to stack: a stack must save more nodes than its operands and the lanes that are
-read separately need.
+"""Choose the groups to stack: a stack must save more nodes than it needs for its operands and for
+the lanes that are read separately.
 """
 
 from __future__ import annotations
@@ -122,9 +122,9 @@ class StackRegion:
     def _obstacle(self) -> str:
         """The reason why stacked MatMuls may overflow where single MatMuls do not; empty if none.
 
-        onnxruntime multiplies a single row with a stack of matrices by another kernel, which rounds
-        each product before it is added: the product of large numbers is infinite there, and a sum
-        of two may be NaN.
+        onnxruntime multiplies a single row with a stack of matrices in another kernel, which rounds
+        each product before adding it. A product of large numbers is then infinite, and the sum of
+        two such products may be NaN.
         """
         for node in (group.first for group in self.groups):
             rows = (self.graph.info_of(node.output[0]).shape or ())[-2:-1]

@@ -244,11 +244,13 @@ class Sums:
                 )
             pair = self._inner(peer)
             if pair is not None and pair.kind is None and first != second:
-                for term, rest in (pair.peers, pair.peers[::-1]):
+                for term, other_term in (pair.peers, pair.peers[::-1]):
                     if self._kind(term) == kind:
                         return self._closed(
                             node,
-                            self._unpaired(pair, term, rest, kind).merged(self._as_sum(name, kind)),
+                            self._unpaired(pair, term, other_term, kind).merged(
+                                self._as_sum(name, kind)
+                            ),
                         )
         return _Sum(
             None,
@@ -294,12 +296,14 @@ class Sums:
         assert producer is not None
         return self._sums.pop(producer)
 
-    def _unpaired(self, pair: _Sum, term: str, rest: str, kind: Hashable) -> _Sum:
-        """Two terms as a sum of terms of the kind of the first one."""
+    def _unpaired(self, pair: _Sum, term: str, other_term: str, kind: Hashable) -> _Sum:
+        """Two terms as a sum whose kind is that of ``term``."""
         del self._sums[pair.nodes[0]]
-        total, inner = self._as_sum(term, kind), self._inner(rest)
+        total, inner = self._as_sum(term, kind), self._inner(other_term)
         if inner is None or inner.kind is None:
-            return total.merged(_Sum(kind, [], [rest], pair.nodes, self._level.get(rest, 0)))
+            return total.merged(
+                _Sum(kind, [], [other_term], pair.nodes, self._level.get(other_term, 0))
+            )
         del self._sums[inner.nodes[-1]]
         return total.merged(
             _Sum(kind, [], inner.peers + inner.other_terms, inner.nodes + pair.nodes, inner.level)

@@ -116,6 +116,6 @@ def _factors(dim: SymbolicDim) -> Iterator[Operation]:
     """Products with an atom that all terms share."""
     for atom, _ in dim.terms[0][0]:
         factor = of_atom(atom)
-        rest = exact_quotient(dim, factor)
-        if rest is not None and rest != 1:
-            yield Operation("Mul", rest, factor)
+        cofactor = exact_quotient(dim, factor)
+        if cofactor is not None and cofactor != 1:
+            yield Operation("Mul", cofactor, factor)

@@ -255,12 +255,12 @@ class Planner:
         tails: list[tuple[int, list[Term]] | None] = [None] * count + [(0, [])]
         for start in reversed(range(count)):
             for end in range(start + 1, count + (start > 0)):
-                rest, part = tails[end], self._best((1, data[start:end]), may_split=False)
-                if rest is not None and part is not None:
-                    cost = rest[0] + len(part.steps)
+                tail, part = tails[end], self._best((1, data[start:end]), may_split=False)
+                if tail is not None and part is not None:
+                    cost = tail[0] + len(part.steps)
                     best = tails[start]
-                    if best is None or (cost, len(rest[1]) + 1) < (best[0], len(best[1])):
-                        tails[start] = cost, [part, *rest[1]]
+                    if best is None or (cost, len(tail[1]) + 1) < (best[0], len(best[1])):
+                        tails[start] = cost, [part, *tail[1]]
         if tails[0] is not None:
             yield from self._term((1, data), "Concat", tails[0][1], axis=0)
 

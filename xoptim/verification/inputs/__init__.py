@@ -1,1 +1,1 @@
-"""Chooses what is fed: values, sizes of dynamic dimensions, and the runs that a budget allows."""
+"""Chooses the values to feed, sizes of dynamic dimensions, and the runs that a budget allows."""

@@ -38,7 +38,7 @@ class Archive(Mapping[str, np.ndarray]):
 
     Args:
         path: the file.
-        label: what the arrays are, for messages: ``feeds``.
+        label: a word for the arrays in messages, such as ``feeds``.
     """
 
     def __init__(self, path: Path, label: str) -> None:

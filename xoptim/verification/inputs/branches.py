@@ -1,8 +1,8 @@
-"""Which branches of an If, and how many trips of a Loop, the runs of a model reach.
+"""The branches of an If, and the numbers of trips of a Loop, that the runs of a model reach.
 
-A copy of the model counts them. There, each If, Loop and Scan returns one more result: a vector
-that says how often each of its bodies, and of the bodies inside them, ran. The only output of the
-copy concatenates these vectors.
+A copy of the model counts them. In the copy, each If, Loop and Scan returns one more result: a
+vector with the number of runs of each of its bodies, and of the bodies inside them. The only output
+of the copy concatenates these vectors.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Coverage(NamedTuple):
     unreached: tuple[str, ...] = ()
     """The branches and loop bodies that no run reached, by name."""
     uncounted: str = ""
-    """Why runs of bodies were not counted, if so."""
+    """The reason why runs of bodies were not counted; empty if they were."""
 
     @property
     def notes(self) -> list[str]:

@@ -13,7 +13,7 @@ _LENGTHS: Final = (0, 1, 3, 6)
 _LENGTHS_ALONE: Final = (0, 3)
 _LENGTHS_UNEVEN: Final = (2, 3, 6)
 _MAX_INPUTS: Final = 4
-"""How many inputs are changed alone, at most."""
+"""Maximal number of inputs that are changed alone."""
 
 
 def container_plans(feeding: Feeding) -> Iterator[Planning]:

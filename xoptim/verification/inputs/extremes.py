@@ -102,11 +102,11 @@ class ExtremeSizes:
         self._may_be_empty = () if unsafe else _EMPTY[:1] if operators & WINDOWED else _EMPTY
 
     def large(self) -> list[list[list[Sizes]]]:
-        """For each dimension that the model compares with numbers, its increasing sizes, the
-        largest above all the numbers.
+        """Increasing sizes of each dimension that the model compares with numbers, the largest size
+        above all these numbers.
 
         Each size has alternatives, of which the caller runs the first that can be run: the
-        dimension grows alone, or with all lengths, as some must be equal.
+        dimension grows alone, or with all lengths, because some lengths must be equal.
         """
         lengths = [name for name, purpose in self._free.items() if purpose in _LENGTHS]
         axes = []

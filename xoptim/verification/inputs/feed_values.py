@@ -240,13 +240,14 @@ def _with_landmarks(
     use: InputKind,
     sizes: Mapping[str, int],
     rng: np.random.Generator,
-    further: Sequence[int],
+    style_landmarks: Sequence[int],
 ) -> np.ndarray:
-    """The numbers, some of them replaced by ``further`` ones or by values that the model compares
-    with: at least one in each longer row.
+    """The numbers, some of them replaced: at least one in each longer row.
+
+    A replacement is one of ``style_landmarks``, or a value that the model compares with.
     """
     low, high = _range(use, sizes)
-    values = (*use.landmarks, *further)
+    values = (*use.landmarks, *style_landmarks)
     if use.kind == "place":
         values = (*values, -high, -1, 0, high - 1)
     elif use.kind == "index" and not values and high < _BEYOND:

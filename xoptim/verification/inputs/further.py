@@ -122,7 +122,7 @@ less.
 TINY: Final = 1 << 20
 """Operations of a run that takes less time than the overhead of its call."""
 _SMALL: Final = 1 << 22
-"""Most operations of a run whose sizes serve for further values."""
+"""Maximal number of operations of a run whose sizes serve for further values."""
 _MAX_INPUTS: Final = 6  # whose values are varied one by one
 _MAX_KEPT: Final = 6  # runs with other values of one operand
 _MAX_MIXED: Final = 4  # attempts with other values of all operands
@@ -180,11 +180,11 @@ class Further:
         is_tiny: bool,
         is_on_gpu: bool,
     ) -> None:
-        """Values of other kinds.
+        """Add runs on values of other kinds.
 
-        The operators of ``models`` decide some of them; ``None`` where a run takes long.
+        The operators of ``models`` decide some of these values; ``None`` if a run takes long.
         """
-        # an approximation errs more where numbers are not moderate
+        # the error of an approximation is larger where numbers are not moderate
         is_approximate = self._feeding.options.exactness == "approximate"
         if not is_approximate:
             self.free(runs)
@@ -200,7 +200,7 @@ class Further:
         self.operands(runs)
 
     def strings(self, runs: list[ReferenceRun], *, is_tiny: bool) -> None:
-        """Strings that the models tell apart, in inputs of strings."""
+        """Add runs on strings that the models distinguish."""
         strings, sizes = StringPlans(self._feeding), runs[0].sizes
         grown = strings.grown(sizes)
         has_room = is_tiny and self._work(grown) <= _ROOM
@@ -210,8 +210,9 @@ class Further:
         self._add(runs, strings.stop_words())
 
     def free(self, runs: list[ReferenceRun]) -> None:
-        """Any numbers in the inputs for which nodes prefer certain values: in all of them or, where
-        that fails, in a few one by one.
+        """Add a run on any numbers in the inputs for which nodes prefer certain values.
+
+        If the original refuses this run, a few of these inputs get any numbers one by one.
         """
         feeding = self._feeding
         if not feeding.preferring or self._add(runs, [feeding.styled("free", Style())]):
@@ -227,8 +228,8 @@ class Further:
         is_tiny: bool,
         is_on_gpu: bool,
     ) -> None:
-        """Zeros and large numbers, numbers of many magnitudes, equal ones, infinities and NaN: more
-        where runs are tiny.
+        """Add runs on zeros and large numbers, numbers of many magnitudes, equal numbers,
+        infinities and NaN: more runs if they are tiny.
         """
         numbers = NumberPlans(self._feeding, models, is_tiny=is_tiny, is_on_gpu=is_on_gpu)
         self._add(runs, numbers.plans(runs[0].feeds))
@@ -254,8 +255,10 @@ class Further:
         return len(new_runs)
 
     def operands(self, runs: list[ReferenceRun]) -> None:
-        """Other values of the inputs that decide what operators do: each alone, then all; inputs
-        that name axes run at axes of length 1 as well.
+        """Add runs on other values of the inputs that decide what operators do: each input alone,
+        then all of them.
+
+        Inputs that name axes also get other values in runs at axes of length 1.
         """
         varied = dict(itertools.islice(self._varied(runs[0].feeds), _MAX_INPUTS))
         plans = [[self._with({name: value}) for value in values] for name, values in varied.items()]
@@ -306,7 +309,10 @@ class Further:
         return plan
 
     def masks(self, runs: list[ReferenceRun]) -> None:
-        """Masks that keep nothing, one position of a row, or all but one; other inputs vary."""
+        """Add runs on masks that keep nothing, one position of a row, or all but one.
+
+        Other inputs have their usual values.
+        """
         uses = self._feeding.uses
         names = [spec.name for spec in self._feeding.random if uses[spec.name].kind == "mask"]
         self._add(runs, mask_plans(self._feeding, names[:_MAX_INPUTS]))
@@ -319,7 +325,7 @@ class Further:
         *,
         is_tiny: bool,
     ) -> None:
-        """Inputs that decide a condition, while the other inputs vary."""
+        """Add runs on inputs that decide a condition, while the other inputs vary."""
         feeding, base = self._feeding, runs[0].sizes
         goals = Goals(feeding.model, SizeGoals(model, base, feeding.fixed))
         evaluate = Evaluator(
@@ -364,8 +370,8 @@ class Further:
         return reach.coverage()
 
     def _attempts(self) -> Iterator[Planning]:
-        """Values that differ much: one number in all inputs or in one input, then usual values and
-        many magnitudes.
+        """Plans of values that differ a lot: one number in all inputs or in one input, then usual
+        values and many magnitudes.
         """
         feeding = self._feeding
         if not feeding.random:

@@ -105,7 +105,7 @@ class GoalPlans:
         return plan
 
     def is_met(self, goal: Goal, feeds: Mapping[str, Value]) -> bool | None:
-        """Whether a condition has the value that it should, ``None`` where that is not known."""
+        """Whether a condition has its wanted value; ``None`` if the value is not known."""
         truths = {goal.condition: goal.wanted, **dict(goal.around)}
         try:
             values = self._evaluate(truths.keys(), feeds)

@@ -14,8 +14,8 @@ from xoptim.verification.inputs.sized import SizedModel
 
 MAX_SIZE: Final = 4096
 """Largest size of a dimension, and length of a sequence, that is tried."""
-_MAX_PAIRS: Final = 4
-_SMALL: Final = 64  # sizes of two dimensions that are changed together
+_MAX_PAIRS: Final = 4  # solutions that change two dimensions
+_SMALL: Final = 64  # the largest size of two dimensions that are changed together
 
 
 class SizeGoals:

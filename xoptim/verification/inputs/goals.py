@@ -94,7 +94,7 @@ class Goal(NamedTuple):
         wanted: the value.
         around: the conditions of the branches around the condition, with the values that lead
             there.
-        solution: may give all of these values.
+        solution: contents and sizes that may give the conditions these values.
     """
 
     condition: str
@@ -189,21 +189,23 @@ class Goals:
             return
         if node is None or depth == 0 or not self._has_steps():
             return
-        first, *rest = [*node.input, ""]
+        first, *later_operands = [*node.input, ""]
         kind = node.op_type
         if kind == "Not":
             yield from self._truth(first, not truth, depth - 1)
         elif kind in ("And", "Or"):
-            sides = [self._truth(operand, truth, depth - 1) for operand in (first, rest[0])]
+            sides = [
+                self._truth(operand, truth, depth - 1) for operand in (first, later_operands[0])
+            ]
             is_joint = (kind == "And") == truth
             yield from _all_of(sides) if is_joint else itertools.chain(*sides)
         elif kind in _COMPARISONS:
-            yield from self._compared(kind, first, rest[0], truth, depth - 1)
+            yield from self._compared(kind, first, later_operands[0], truth, depth - 1)
         elif kind == "OptionalHasElement":
             yield from self._content(first, Content("present", truth))
         elif kind in ("IsNaN", "IsInf"):
-            odd = math.nan if kind == "IsNaN" else math.inf
-            yield from self._number(first, odd if truth else 1, depth - 1)
+            special = math.nan if kind == "IsNaN" else math.inf
+            yield from self._number(first, special if truth else 1, depth - 1)
         elif kind == "Cast" and not self._is_boolean(first):
             yield from self._number(first, int(truth), depth - 1)
         elif kind in _SAME:
@@ -424,8 +426,12 @@ class Goals:
             factors = [self._factor(name) for name in node.input[:2]]
             for index, factor in enumerate(factors):
                 if factor and float(value).is_integer() and abs(value) >= factor:
-                    rest = int(value) % int(factor)
-                    yield (value - rest, rest) if index == 0 else (rest, value - rest)
+                    remainder = int(value) % int(factor)
+                    yield (
+                        (value - remainder, remainder)
+                        if index == 0
+                        else (remainder, value - remainder)
+                    )
             half = value // 2
             yield from ((half, value - half), (1, value - 1), (value - 1, 1))
 

@@ -40,8 +40,8 @@ _CATEGORIES: Final = (
     "classlabels_strings", "string_vocabulary", "int64_vocabulary",
 )  # fmt: skip
 
-# The strongest claim first. A run fails without the first kinds; it only tests less without the
-# last ones.
+# The strongest claim first. Without values of the first kinds, a run fails; without values of the
+# last kinds, it only tests less.
 _PRECEDENCE: Final[tuple[ValueKind, ...]] = (
     "related", "choice", "index", "keep", "axes", "zero", "all", "one", "count", "length", "mask",
     "unit", "boxes", "positive",
@@ -64,7 +64,7 @@ class InputKind:
     wraps: bool = True  # whether all operators that read it as an index take negative ones
 
     relation: Relation | None = None  # for boxes and related values, what they depend on
-    was_mask: bool = False  # whether it may be anything although its readers prefer a mask
+    was_mask: bool = False  # whether any values are fed although the readers prefer a mask
 
     def opened(self, element: int) -> "InputKind":
         """The widest use that a model accepts, whatever the nodes that read the input prefer."""

@@ -11,7 +11,7 @@ from onnx import NodeProto
 
 _BITS: Final = 64
 MAX_WAYS: Final = 6
-"""How many ways to compute a number from others are tried, at most."""
+"""Maximal number of ways to compute a number from other numbers that are tried."""
 MIRRORED: Final = {
     "Less": "Greater",
     "Greater": "Less",

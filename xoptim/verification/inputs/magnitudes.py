@@ -6,8 +6,8 @@ import ml_dtypes
 import numpy as np
 
 GROWTH: Final = 1e6
-"""A result explodes if it is more than this many times larger than the values that led to it: a
-term of their size is then less than a tenth of the relative tolerance of float32.
+"""A result explodes if it is more than this many times larger than the values that led to it. A
+term of the size of these values is then less than a tenth of the relative tolerance of float32.
 """
 _SAMPLE: Final = 1 << 20  # elements that the median is taken of
 

@@ -20,7 +20,7 @@ _MAX_CHOICES: Final = 12
 """Strings for one part of a pattern."""
 _MAX_MISSED: Final = 24
 """Characters of a match that are changed one by one."""
-_UNBOUNDED: Final = 3  # repetitions beyond the least where there is no limit
+_UNBOUNDED: Final = 3  # further repetitions, beyond the minimum, if a pattern sets no maximum
 _CANDIDATES: Final = "a-Z0 _.x~é" + string.ascii_letters + string.digits + string.punctuation
 """Characters for a negated set, one of each kind first."""
 _POSIX: Final = {
@@ -64,9 +64,9 @@ class _UnsupportedError(Exception):
 def matches(pattern: str) -> list[str]:
     """Strings that match a regular expression of RE2.
 
-    Each alternative is taken, optional parts are absent and present, and repeated ones occur the
-    least number of times, once more, and the largest number. Empty for a pattern that Python does
-    not read.
+    Each alternative is taken. Optional parts are absent and present. Repeated parts occur the
+    minimal number of times, once more, and the maximal number of times. Empty for a pattern that
+    Python does not read.
     """
     if _parser is None or len(pattern) > _MAX_PATTERN:
         return []

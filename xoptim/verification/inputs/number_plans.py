@@ -137,7 +137,7 @@ class NumberPlans:
         return list(dict.fromkeys((*usual, *near)))
 
     def _odd(self, usual: Mapping[str, Value]) -> list[Planning]:
-        """Infinities and NaN, where it is known to which results they lead."""
+        """Infinities and NaN, if the models must agree on the results to which they lead."""
         feeding = self._feeding
         is_strict = feeding.options.exactness in ("exact", "rounding")
         if not feeding.may_be_odd or not is_strict:

@@ -121,7 +121,7 @@ def _unknown(reason: str) -> str:
 
 
 def _uncounted(model: onnx.ModelProto, bodies: int) -> str:
-    """Why the subgraphs of a model are not counted; empty where it has none."""
+    """The reason why the subgraphs of a model are not counted; empty if it has none."""
     if bodies > MAX_BODIES:
         limit = f"at most {MAX_BODIES} are counted"
         return f"it is not known which of {bodies} branches and loop bodies ran: {limit}"

@@ -48,12 +48,12 @@ from xoptim.verification.runs.protos import ModelLike, read_defined
 from xoptim.verification.runs.session import CUDA, Port, Session, resolve_providers
 from xoptim.verification.runs.session_settings import SessionSettings
 
-_FURTHER_ATTEMPTS: Final = 8  # for another assignment, once one works
+_FURTHER_ATTEMPTS: Final = 8  # attempts for another assignment of sizes, once one works
 _MAX_PROBES: Final = 6  # runs to find the largest size of one axis that the original accepts
 _RELATED_WORK: Final = 1 << 25  # operations of a run with sizes such as multiples of each other
-_PROBE_BYTES: Final = 1 << 30  # that the results of a run with large sizes may take at one time
+_PROBE_BYTES: Final = 1 << 30  # largest memory of the results of a run with large sizes
 _HOUR: Final = 3600.0
-_SHORT_SEARCH: Final = 10.0  # seconds of the search for sizes that a message names
+_SHORT_SEARCH: Final = 10.0  # seconds to search for sizes that a message suggests
 
 
 class Search:
@@ -138,9 +138,9 @@ class Search:
             runs += self._explosions.calm(runs, self._probe)
 
     def _failed(self, failures: Sequence[Exception]) -> str:
-        """Why the model does not run on random values.
+        """The message that the model does not run on random values.
 
-        If the caller chose sizes, the message names sizes with which it runs.
+        If the caller chose sizes, the message names sizes with which the model runs.
         """
         first = shortened(str(failures[0]))
         dims = self._options.dims
@@ -194,7 +194,7 @@ class Search:
         )
 
     def _objection_to_counting(self, runs: Sequence[ReferenceRun]) -> str:
-        """Why the model that counts branches does not repeat long runs; empty if it does."""
+        """The reason why runs are not repeated to count branches; empty if they are."""
         if not fits_into_memory(self._model, self._options.memory_limit):
             return "there is not enough memory for the model that counts them"
         if sum(run.seconds for run in runs) > self._budget.limit:
@@ -286,6 +286,7 @@ class Search:
         yield from (single for single in map(extremes.single, rung) if not self._objection(single))
 
     def _objection(self, sizes: Sizes) -> str:
+        """The reason why memory or budget do not allow a run with some sizes; empty if they do."""
         work = self._work.of(sizes)
         if (
             self._need.total(sizes) > _PROBE_BYTES
@@ -485,11 +486,11 @@ def run_reference(
             return reference
         return reference._replace(coverage=Reach.of(proto, runs, base_dir, settings).coverage())
     search = Search(session, proto, base_dir, options, store, other)
-    runs, left = run_samples(search.runs(), session, proto, options, store, search.check_on_cpu)
+    runs, skipped = run_samples(search.runs(), session, proto, options, store, search.check_on_cpu)
     chosen = frozenset(search.chosen)
     reference = Reference(proto, base_dir, *ports, runs, chosen, settings)
     return reference._replace(
-        skipped=(*search.skipped, *left),
+        skipped=(*search.skipped, *skipped),
         coverage=search.coverage,
         is_short=search.is_short,
     )

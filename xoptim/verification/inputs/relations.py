@@ -107,11 +107,11 @@ class Filled(NamedTuple):
         self, shape: tuple[int, ...], sizes: Mapping[str, int], rng: np.random.Generator
     ) -> np.ndarray:
         """The lengths."""
-        low, high, less = (
+        low, high, reduction = (
             sum(_number_or_zero(size, sizes) for size in part)
             for part in (self.least, self.most, self.minus)
         )
-        high -= less
+        high -= reduction
         lengths = rng.integers(min(low, high), high, math.prod(shape), endpoint=True)
         lengths[:1] = high
         return np.reshape(lengths, shape)
@@ -212,7 +212,7 @@ def _key_count(flow: Dataflow, use: Use) -> Relation:
 
 
 def _rows_written(flow: Dataflow, use: Use) -> Relation:
-    """Where TensorScatter begins to write: the update ends with the axis at the latest."""
+    """The first index that TensorScatter writes: the update ends with the axis at the latest."""
     axis = attribute(use.node, "axis", -2)
     length, update = (_size(flow.shape(use.operand(slot)), axis) for slot in (0, 1))
     return Filled((0,), (length,), (update,))

@@ -16,7 +16,7 @@ from xoptim.verification.options import VerificationOptions
 from xoptim.verification.runs.session import Session, Value
 
 _SECONDS: Final = 120.0
-"""Of the original's runs on all samples, unless the caller sets a budget."""
+"""Seconds for the runs of the original on all samples, unless the caller sets a budget."""
 
 
 def run_samples(
@@ -51,8 +51,8 @@ def run_samples(
     complete = [replace(run, sample=file) if run.source in usual else run for run in runs]
     for index, sample in enumerate(options.samples):
         if time.perf_counter() > end:
-            way = Advice("verify-budget")
-            reason = f"was not begun: the time limit of {limit:.2g} s is over ({way})"
+            advice = Advice("verify-budget")
+            reason = f"was not begun: the time limit of {limit:.2g} s is over ({advice})"
             return complete, [SkippedRun({}, reason)] * (len(options.samples) - index)
         name = _path(sample) or f"sample {index + 1}"
         try:

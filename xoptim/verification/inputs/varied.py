@@ -29,8 +29,8 @@ class VariedExample:
     """Values for the inputs of a model that are drawn from an example.
 
     Integers and Booleans are elements of the example, in random order, so that indices stay in
-    range. Floats are as well, unless all of them are equal, as in a placeholder: then they are
-    drawn from the standard normal distribution.
+    range. Floats are also elements of the example, unless all of them are equal, as in a
+    placeholder: these are replaced by numbers from the standard normal distribution.
 
     Raises `ChoiceError` when the example does not fit the model or breaks an assumption.
     """

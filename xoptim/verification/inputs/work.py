@@ -145,7 +145,9 @@ def _peak(graph: Graph, sizes: Sizing) -> int:
 
 
 _COUNTLESS: Final = 1 << 90
-"""Bytes from which on a number is not written out; it may be too large for a float."""
+"""The number of bytes from which on a message gives a fixed text: it may be too large for a
+float.
+"""
 
 
 def size_text(size: int) -> str:
@@ -156,10 +158,11 @@ def size_text(size: int) -> str:
 
 
 _MIN_SECONDS: Final = 5.0
+"""The smallest default budget."""
 _RUNS: Final = 5
-"""The default budget: these seconds, or this many runs like the first one, if they take longer."""
+"""The number of runs, each as long as the first one, that the default budget allows at least."""
 _RELIABLE: Final = 0.05  # seconds; the time of a shorter run is not in proportion to its work
-_WORTH: Final = 1 << 20  # operations; on a busy machine, the same holds for less work
+_WORTH: Final = 1 << 20  # operations; a busy machine delays a run of less work out of proportion
 _SLOWEST: Final = 2e-10  # seconds per operation that are assumed at most after such a run
 
 
@@ -200,21 +203,21 @@ class RunBudget:
         self.spent += seconds
 
     def charge(self, work: int, seconds: float) -> None:
-        """Note a run; the one with the most work tells how long an operation takes."""
+        """Note a run; the run with the most work gives the time of an operation."""
         self.spent += seconds
         if self._first is None:
             self._first = seconds
         if work and work >= self._largest_work:
             price = seconds / work
-            is_telling = seconds >= _RELIABLE and work >= _WORTH
-            self._largest_work, self._price = work, price if is_telling else min(price, _SLOWEST)
+            is_reliable = seconds >= _RELIABLE and work >= _WORTH
+            self._largest_work, self._price = work, price if is_reliable else min(price, _SLOWEST)
 
     def estimate(self, work: int) -> float:
         """Seconds that a run is expected to take."""
         return work * self._price
 
     def allows(self, work: int) -> bool:
-        """Whether a run fits into the rest of the budget; the first one always does."""
+        """Whether a run fits into the remaining budget; the first run always does."""
         return self._first is None or self.spent + self.estimate(work) <= self.limit
 
 

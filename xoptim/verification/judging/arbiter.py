@@ -1,9 +1,10 @@
 """Runs both models in float64, where rounding to 32 or 16 bits can neither hide nor make a
 difference.
 
-An element differs if the models disagree on it in double by more than their own constants explain
-(a folded constant was rounded once), and in their own type by more than the last bits. Other
-differences are rounding if the result is about as close to its value in double as the original is.
+An element differs if the models disagree on it twice: in float64 by more than their own constants
+explain (a folded constant was rounded once), and in their own type by more than the last bits.
+Other differences are rounding if the result is about as close to its value in float64 as the result
+of the original is.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ _RELATIVE: Final = 1e-9
 _LARGEST_SHARE: Final = 1e-13  # of the largest element: rounding in double of terms that cancel
 _LAST_BITS: Final = 4.0  # units in the last place that may be rounding
 _MAX_DRAWS: Final = 6  # random changes whose effect is measured
-_MULTIPLE: Final = 4.0  # of a measured change or error: as much may be rounding
-_NEARBY: Final = 0.01  # largest relative change of inputs, whose sums are rounded differently
+_MULTIPLE: Final = 4.0  # a difference up to this multiple of a measured change may be rounding
+_NEARBY: Final = 0.01  # largest relative difference of inputs that are close to those of a run
 _STEP: Final = 1e-3  # smallest relative change that may be a step
 _MIN_DRAWS: Final = 3  # needed to see whether an element moves by a step
 _MAX_BYTES: Final = 1 << 28  # of weights of a model in double
@@ -48,7 +49,8 @@ _FLOAT32: Final = 1e-5  # relative difference of 16-bit models that run in float
 _HALVES: Final = {TensorProto.FLOAT16, TensorProto.BFLOAT16}
 _HALF_UNIT: Final = 1e-4  # types with a larger epsilon have 16 bits
 _MIN_LEANING: Final = 8  # elements needed to see a bias
-_ONE_SIDED: Final = 0.5  # of a bias: the mean difference over the mean magnitude of differences
+_ONE_SIDED: Final = 0.5
+"""Smallest ratio of the mean difference to the mean magnitude of differences that is a bias."""
 _EXPLAINED: Final = 0.75
 """Largest bias that constants explain, relative to the change when they move by one ULP."""
 _MODERATE: Final = 1e33

@@ -44,9 +44,10 @@ class Comparison(JsonResult):
         max_abs: largest absolute difference of finite elements.
         max_ulp: largest distance in units in the last place.
         max_rel: ``max_abs`` relative to the largest finite magnitude of the reference.
-        scale: median magnitude of the reference, which the tolerance uses; where a metric compares
-            models, the typical size of the output over the samples, by which it divides differences
-            unless the size on this sample is larger (0 with fewer than three samples).
+        scale: median magnitude of the reference, which the tolerance uses. If a metric compares
+            models: the typical size of the output over the samples, 0 with fewer than three
+            samples. The metric divides differences by this size, or by the size on the sample if
+            that is larger.
         top: largest magnitude of the reference, without numbers close to the type's maximum.
         excess: largest difference in units of the tolerance; above 1 the output differs.
         index: indices of the element that differs most.
@@ -57,7 +58,7 @@ class Comparison(JsonResult):
         finite: whether the reference has a finite element, or no element.
         error_bins: the differences by the magnitude of the reference, for floating-point numbers
             that differ.
-        whole: the name of the output, where this is an item of it.
+        whole: for an item of a sequence or map, the name of the output; else empty.
     """
 
     __json__ = JsonForm(
@@ -84,7 +85,7 @@ class Comparison(JsonResult):
 
     @property
     def ok(self) -> bool:
-        """Whether it is equal within the tolerance."""
+        """Whether the output is equal to the reference within the tolerance."""
         return not self.fault
 
 
@@ -133,11 +134,11 @@ def _scalars(*values: Value) -> list[np.ndarray]:
     float64 alike as Python floats.
     """
     arrays = [np.asarray(value) for value in values]
-    single = all(
+    fits_float32 = all(
         a.dtype == np.float64 and np.array_equal(a.astype(np.float32), a, equal_nan=True)
         for a in arrays
     )
-    return [a.astype(np.float32) for a in arrays] if single else arrays
+    return [a.astype(np.float32) for a in arrays] if fits_float32 else arrays
 
 
 def _compare_arrays(
@@ -175,7 +176,7 @@ def _compare_arrays(
 
 
 def _other_zeros(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
-    """Where both numbers are 0, with different signs."""
+    """The elements that are 0 in both arrays, with different signs, as a Boolean array."""
     e, a = expected.astype(np.float64), actual.astype(np.float64)
     differs: np.ndarray = (e == 0) & (a == 0) & (np.signbit(e) != np.signbit(a))
     return differs
@@ -188,17 +189,17 @@ def _compare_discrete(
     e, a = expected.reshape(-1), actual.reshape(-1)
     places = np.flatnonzero(np.asarray(e != a))
     distances = _distances(e[places], a[places])
-    wrong = int(np.count_nonzero(distances > rules.integer_atol))
+    mismatches = int(np.count_nonzero(distances > rules.integer_atol))
     if not places.size:
         return Comparison(output, count=e.size, judged=e.size)
     worst = int(np.argmax(distances))
     largest, index = float(distances[worst]), _position(int(places[worst]), expected.shape)
-    accepted = wrong <= rules.allow_flips * e.size
+    accepted = mismatches <= rules.allow_flips * e.size
     place = places[worst]
     return Comparison(
         output=output,
         fault="" if accepted else "value",
-        message="" if accepted else _describe(e[place], a[place], index, wrong, e.size),
+        message="" if accepted else _describe(e[place], a[place], index, mismatches, e.size),
         max_abs=largest,
         max_rel=(
             largest
@@ -207,7 +208,7 @@ def _compare_discrete(
         ),
         excess=0.0 if accepted else largest / max(1, rules.integer_atol),
         index=index,
-        mismatches=wrong,
+        mismatches=mismatches,
         count=e.size,
         judged=e.size,
     )
@@ -279,8 +280,8 @@ def _compare_floats(
 def _floor(expected: np.ndarray, limits: Tolerance, scale: float, *, is_by_type: bool) -> float:
     """The part of the tolerance that is the same for all elements.
 
-    The absolute tolerance of a type is meant for results of about 1. Where all results are small,
-    it is at most what the relative tolerance allows for the largest.
+    The absolute tolerance of a type is meant for results of about 1. With ``is_by_type``, it is at
+    most the relative tolerance times the largest result.
     """
     largest = largest_magnitude(expected) if is_by_type else 0.0
     atol = min(limits.atol, limits.rtol * largest) if largest else limits.atol

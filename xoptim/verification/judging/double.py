@@ -36,8 +36,8 @@ from xoptim.verification.runs.protos import (
 
 NARROW: Final = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _LARGE: Final = 1 << 16  # bytes of weights that are handed to onnxruntime outside the protobuf
-_FRACTION_BITS: Final = 6  # after the point, of a number that was not rounded
-_BITS: Final = 16  # in all
+_FRACTION_BITS: Final = 6  # most binary digits after the point of a number that was not rounded
+_BITS: Final = 16  # most binary digits of such a number
 _MIN_OPSET: Final = 13
 """In earlier opsets, some operators that the functions use have no kernels for double."""
 

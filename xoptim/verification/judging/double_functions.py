@@ -91,8 +91,8 @@ def _group_normalization(version: int, scaled: str) -> str:
 
 _TEXTS: Final[Mapping[str, str]] = {
     "Erf": _erf(),  # the standard defines no simpler form
-    # The definition has 1/6 in 32 bits, and so has an alpha that other operators are written with:
-    # an alpha close to a multiple of 1/60 is that multiple.
+    # An alpha such as 1/6 was rounded to float32. An alpha very close to a multiple of 1/60 is
+    # therefore replaced by this multiple, computed in double.
     "HardSigmoid": """
         HardSigmoid <alpha: float = 0.2, beta: float = 0.5> (x) => (y)
         {

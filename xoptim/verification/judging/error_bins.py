@@ -49,9 +49,9 @@ def spread(
         )
 
 
-def add_bins(bins: MutableMapping[int, ErrorBin], more: Iterator[tuple[int, ErrorBin]]) -> None:
+def add_bins(bins: MutableMapping[int, ErrorBin], further: Iterator[tuple[int, ErrorBin]]) -> None:
     """Add the differences of further elements."""
-    for power, new in more:
+    for power, new in further:
         old = bins.get(power, ErrorBin(0, 0.0, 0.0))
         bins[power] = ErrorBin(
             old.elements + new.elements, max(old.largest, new.largest), max(old.broken, new.broken)
@@ -72,7 +72,7 @@ def explains(
     counts = list(accumulate(noise[power].elements if power != _ZERO else 0 for power in powers))
     enough = next((i for i, count in enumerate(counts) if count >= _MIN_SIMILAR), len(powers) - 1)
     for power, difference in differences.items():
-        similar = sum(1 for other in powers if other <= power + _REACH) - 1
+        similar = sum(1 for exponent in powers if exponent <= power + _REACH) - 1
         if difference.broken and (
             not powers or difference.broken > multiple * levels[max(similar, enough)]
         ):

@@ -64,8 +64,8 @@ def judge_expected(
 ) -> VerificationReport:
     """Compare the results of a model with the expected ones.
 
-    A difference beyond the tolerance of the type still counts as rounding where the expected
-    results are as far from their values in 64-bit floats, or, where these are not known, where the
+    A difference beyond the tolerance of the type still counts as rounding if the expected results
+    are as far from their values in float64. If these are not known, it counts as rounding if the
     results of the model move as much when all of its numbers move by one unit in the last place.
     """
     reports = [_compared(run, outputs, options) for run in runs]

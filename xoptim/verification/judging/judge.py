@@ -167,7 +167,7 @@ def _excused(c: Comparison) -> Comparison:
 
 
 def sensitivity_text(run: RunReport, c: Comparison) -> str:
-    """Why an output cannot be judged, as the end of a sentence about it."""
+    """The reason why an output cannot be judged, as the end of a sentence about the output."""
     return (
         f"differs by {c.max_abs:.2g}, but changes by {run.noise[c.output].level:.2g} when all "
         f"values change by 1 ULP (its largest magnitude is {c.top:.2g}); set rtol and atol to "
@@ -176,13 +176,13 @@ def sensitivity_text(run: RunReport, c: Comparison) -> str:
 
 
 def _severity(pair: tuple[RunReport, Comparison]) -> tuple[bool, float]:
-    """Sorts rejected outputs: those of several samples by their difference, others by run."""
+    """A key that sorts rejected outputs: runs on samples by the difference, others by run."""
     run, comparison = pair
     return run.is_hopeless(comparison), -comparison.excess if run.sample else 0.0
 
 
 def _worst_sample(runs: Iterable[RunReport]) -> list[str]:
-    """The sample with the largest difference of accepted runs, in one line, or none."""
+    """One line that names the sample with the largest accepted difference; else no line."""
     excesses = {
         run.sample: max((c.excess for c in run.telling), default=0.0) for run in runs if run.sample
     }
@@ -273,10 +273,12 @@ class Judge:
                 alike = alike_outputs(
                     run, reference.outputs, on_cpu, candidate.run(run.feeds), self._options
                 )
-                wrong = {c.output for c in report.comparisons if not report.accepts(c)} & alike
+                wrong_outputs = {
+                    c.output for c in report.comparisons if not report.accepts(c)
+                } & alike
                 self._notes += [
                     note
-                    for note in map(self._wrong_original, sorted(wrong))
+                    for note in map(self._wrong_original, sorted(wrong_outputs))
                     if note not in self._notes
                 ]
                 if report.is_probe:
@@ -329,20 +331,22 @@ class Judge:
     def _settle(self, index: int, findings: Mapping[str, Finding]) -> None:
         """Record the findings about the outputs of a run."""
         run = self.runs[index]
-        wrong = {
+        differences = {
             name: finding.difference for name, finding in findings.items() if finding.difference
         }
         comparisons = tuple(
             (
-                replace(c, fault="value", message=wrong[c.output], mismatches=max(1, c.mismatches))
-                if c.output in wrong
+                replace(
+                    c, fault="value", message=differences[c.output], mismatches=max(1, c.mismatches)
+                )
+                if c.output in differences
                 else c
             )
             for c in run.comparisons
         )
         settled = frozenset(name for name, finding in findings.items() if finding.is_rounding)
         self.runs[index] = replace(
-            run, comparisons=comparisons, settled=settled, refuted=frozenset(wrong)
+            run, comparisons=comparisons, settled=settled, refuted=frozenset(differences)
         )
 
     def verdict(self, reference: Reference, is_part: bool = False) -> VerificationReport:

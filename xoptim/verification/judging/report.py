@@ -22,9 +22,13 @@ if TYPE_CHECKING:
 
 Status: TypeAlias = Literal["equal", "different", "not verified"]
 Cause: TypeAlias = Literal["", "load", "run", "memory", "evidence", "assumptions"]
-"""Causes of ``not verified``: onnxruntime does not load the original, or does not run it on the
-values; the weights do not fit into memory; it ran, and its results are not evidence; or the models
-differ, and their metadata list assumptions that were not given.
+"""Causes of ``not verified``.
+
+- ``load``: onnxruntime does not load the original.
+- ``run``: onnxruntime does not run the original on the values.
+- ``memory``: the weights do not fit into memory.
+- ``evidence``: the original ran, and its results are not evidence.
+- ``assumptions``: the models differ, and their metadata list assumptions that were not given.
 """
 
 
@@ -43,14 +47,15 @@ class Noise(JsonResult):
 
     Attributes:
         level: largest absolute difference that this makes.
-        explains: whether the differences of the other model are as small.
-        accepted: whether the output counts as equal for this reason.
+        explains: whether the noise of similar elements is as large as the differences of the other
+            model.
+        accepted: whether the output counts as equal for this reason; not if the noise itself is
+            too large for a comparison.
     """
 
     level: AnyFloat
-    # The move makes differences in similar elements that are as large as those of the other model
     explains: bool
-    accepted: bool  # not when the noise exceeds the limit
+    accepted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +71,8 @@ class RunReport(JsonResult):
         comparisons: the comparison of each output.
         noise: by output, how much rounding alone changes it, where that was measured.
         is_probe: whether the sizes are extreme, so that a failure of the original is not an error.
-        is_coarse: whether rounding counts as equal even where the values are so large that it adds
-            up to more than usual.
+        is_coarse: whether larger differences than usual count as rounding, because the values of
+            the run are large.
         settled: outputs whose difference was found to be rounding in 64-bit floats.
         refuted: outputs on which the models disagree in 64-bit floats.
         level: largest magnitude of the values and constants that lead to the results.
@@ -88,7 +93,7 @@ class RunReport(JsonResult):
     noise: Mapping[str, Noise] = field(default_factory=dict)
     is_probe: bool = False
     is_coarse: bool = False
-    settled: frozenset[str] = frozenset()  # the result is as accurate as the original there
+    settled: frozenset[str] = frozenset()
     refuted: frozenset[str] = frozenset()
     level: float = math.inf
     sample: str = ""
@@ -169,7 +174,7 @@ class VerificationReport(JsonResult):
         skipped: runs that were skipped because of their cost.
         assumptions: assumptions in force, in addition to the default set.
         unreached: branches and loop bodies that no run reached.
-        uncounted: why it is not known which of them ran; empty where it is known.
+        uncounted: the reason why branches and loop bodies were not counted; empty if they were.
     """
 
     __json__ = JsonForm(
@@ -211,20 +216,21 @@ class VerificationReport(JsonResult):
 
     @property
     def strict_objection(self) -> str:
-        """Why a strict caller refuses the result: there is no verdict, or a branch did not run.
+        """The reason why a strict caller refuses the result: the models are not found equal, or a
+        branch did not run.
 
-        Empty where nothing is wrong.
+        Empty if the caller accepts the result.
         """
         if not self.ok:
             return self.summary()
         if self.uncounted:
             return self.uncounted
         names = _few(self.unreached)
-        way = (
+        advice = (
             f"give values that reach it with {Advice('feeds', 'FILE')}, or several sets of values "
             f"with {Advice('test-data', 'FOLDER')}"
         )
-        return f"{names} did not run; {way}" if names else ""
+        return f"{names} did not run; {advice}" if names else ""
 
     @property
     def original_seconds(self) -> float:
@@ -296,7 +302,7 @@ class VerificationReport(JsonResult):
 
 
 def gap_text(unreached: Sequence[str], uncounted: str, *, are_named: bool = False) -> str:
-    """How many branches no run reached, or that they were not counted; else empty."""
+    """The number of branches that no run reached, or that they were not counted; else empty."""
     if uncounted:
         return "branches not counted"
     if not unreached:

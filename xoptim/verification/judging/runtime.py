@@ -27,7 +27,7 @@ from xoptim.verification.runs.protos import Located, ModelLike
 from xoptim.verification.runs.session import Session, Value
 from xoptim.verification.runs.session_settings import SessionSettings
 
-# of the largest number; fused kernels add up in another order, and in other types
+# relative to the largest number; fused kernels add up in another order, and in other types
 _ROUNDING: Final = 0.005
 _ABSOLUTE: Final = 1e-6
 _MULTIPLE: Final = 4.0
@@ -131,7 +131,9 @@ def _unsteady(reference: Reference, run: ReferenceRun, rules: ComparisonRules) -
 
 
 def _by_kernels(kernels: Sequence[str], worst: _Worst, original: _Worst) -> str:
-    """What kernels of onnxruntime do to the optimized model, and how much the original changes."""
+    """The note that kernels of onnxruntime change the results of the optimized model, and the
+    change of the original.
+    """
     change = (
         f"{original.share:.2%} of the largest value"
         if math.isfinite(original.share)

@@ -11,8 +11,8 @@ _PATTERNS: Final = {8: np.int64, 4: np.int32, 2: np.int16, 1: np.int8}
 def ulp_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The number of steps between two elements; infinite where only one of them is NaN.
 
-    0 and -0 are one number, and so are all bit patterns of NaN. Of complex numbers the larger
-    distance of the two parts counts.
+    0 and -0 are one number, and so are all bit patterns of NaN. The distance of complex numbers is
+    the larger distance of their two parts.
     """
     if a.dtype.kind == "c":
         part = a.dtype.type(0).real.dtype

@@ -1,5 +1,5 @@
-"""Local functions that compute what contrib operators compute for which ONNX Runtime has no kernel
-on CPUs, such as GroupNorm.
+"""Local functions in place of contrib operators, such as GroupNorm, for which ONNX Runtime has no
+kernel on CPUs.
 
 They make it possible to verify models that were optimized for CUDA. The definitions follow the
 documentation of the operators.
@@ -73,8 +73,9 @@ _GELU: Final = (
 
 
 def with_contrib_functions(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A model in which contrib operators without a kernel on CPUs are calls of local functions: a
-    copy if there are any that have a definition here, else the model itself.
+    """A model in which contrib operators without a kernel on CPUs are calls of local functions.
+
+    The result is a copy if there are such operators with a definition here, else the model itself.
     """
     own = {(function.domain, function.name) for function in model.functions}
     imports = opset_versions(model.opset_import)

@@ -31,19 +31,19 @@ class Plugin:
     """An execution provider in a package of its own.
 
     Attributes:
-        name: its short name.
-        provider: its full name, by which onnxruntime lists its devices.
+        name: short name of the execution provider.
+        provider: full name of the execution provider, by which onnxruntime lists its devices.
         package: the package on PyPI, which the extra ``name`` of xoptim installs.
         module: the module of the package; its ``get_library_path()`` names the library.
         files: options whose values are libraries of the package, without the prefix and the ending
             of the system.
         devices: kinds of devices, the preferred one first.
-        rounds_to: element type to which it may round numbers of 32-bit floats: results are compared
-            accordingly.
-        float32_options: options with which it computes in 32-bit floats instead; empty where it has
-            none.
-        advice: how to get a device where there is none.
-        has_software_device: whether it runs on the CPU where that is asked for.
+        rounds_to: element type to which the provider may round float32 numbers: results are
+            compared with the tolerance of this type.
+        float32_options: options with which the provider computes in float32 instead; empty if it
+            has none.
+        advice: the end of a message about a missing device, on where the provider runs.
+        has_software_device: whether the provider can run on the CPU, if the caller asks for it.
     """
 
     name: str
@@ -59,17 +59,17 @@ class Plugin:
 
     @property
     def install(self) -> str:
-        """The command that installs it."""
+        """The command that installs the package."""
         return f"pip install 'xoptim[{self.name}]'"
 
     @property
     def is_installed(self) -> bool:
-        """Whether its package is installed; it is not loaded."""
+        """Whether the package is installed; the package is not loaded."""
         return find_spec(self.module) is not None
 
     @property
     def version(self) -> str:
-        """The version of its package, empty where it is not installed."""
+        """The version of the package, empty if it is not installed."""
         try:
             return importlib.metadata.version(self.package)
         except importlib.metadata.PackageNotFoundError:

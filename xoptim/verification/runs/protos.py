@@ -114,8 +114,11 @@ def read_defined(
     libraries: Sequence[str],
     providers: Sequence[str] = ("cpu",),
 ) -> tuple[onnx.ModelProto, Path | None]:
-    """As `read_proto`; without libraries of operators, custom operators are local functions where a
-    pack defines them, and so are contrib operators without a kernel on CPUs that only run there.
+    """The protobuf of a model without its external data, and the folder that contains the data.
+
+    Without ``libraries`` of operators, the custom operators that a pack defines are local
+    functions. If all ``providers`` run on CPUs, so are the contrib operators without a kernel on
+    CPUs.
     """
     proto, folder = read_proto(model, base_dir)
     if all(short_name(provider) == "cpu" for provider in providers):
@@ -208,8 +211,8 @@ def loadable_copy(
 
     ``None`` when the copy would be the same.
 
-    In the copy, names of nodes are unique, custom operators that a pack describes and contrib
-    operators without a kernel on CPUs are local functions, and external data is where this system
+    In the copy, names of nodes are unique. Custom operators that a pack describes, and contrib
+    operators without a kernel on CPUs, are local functions. External data is where this system
     finds it.
     """
     try:

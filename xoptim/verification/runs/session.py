@@ -68,7 +68,7 @@ that only one of them can be installed.
 _MAX_MESSAGE: Final = 2000  # characters of an error message that are read
 # seconds, at most, for the current node to end when a run is stopped
 _PATIENCE: Final = 10.0
-# more inputs are bound: otherwise a run takes quadratic time in their number
+# a larger number of inputs is bound: the time of a run is otherwise quadratic in their number
 _MANY_INPUTS: Final = 256
 _FATAL: Final = 4  # log severity
 
@@ -120,10 +120,10 @@ class Session:
     """A model that onnxruntime has loaded, a file or a protobuf of any size with external data in
     ``base_dir``.
 
-    ``inputs`` are those to feed, in order (initializers listed as inputs are skipped); ``fed`` are
-    the names that values can be given for; ``weights`` are arrays that replace initializers of the
-    main graph (of a protobuf only). The settings are made safe for a protobuf; for a file the
-    caller does that (`SessionSettings.safe_for`), since reading it takes time.
+    ``inputs`` are the inputs to feed, in order, without initializers that are listed as inputs.
+    ``fed`` are the names that values can be given for. ``weights`` are arrays that replace
+    initializers of the main graph (of a protobuf only). The settings are made safe for a protobuf;
+    for a file the caller does that (`SessionSettings.safe_for`), since reading it takes time.
 
     Raises `LoadError` when onnxruntime refuses the model, and `ProviderUnavailable` when an
     execution provider is missing, has no device, or does not start.

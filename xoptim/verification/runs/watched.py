@@ -46,9 +46,9 @@ def digest_of(feeds: Mapping[str, Value]) -> str:
 
 @contextmanager
 def watched(key: str, error: type[XoptimError]) -> Iterator[None]:
-    """Note some work while it is done.
+    """Note some work under a key while the work is done.
 
-    Raises the error when the work ended an earlier process; an empty key is not noted.
+    Raises the error if the work ended an earlier process. An empty key is not noted.
     """
     if not key:
         yield
