@@ -30,7 +30,7 @@ else:  # it is not generic in click 8.1
     _ParamType = click.ParamType
 
 _SHOWN = 8
-"""Most results that are listed."""
+"""Maximum number of results that are listed."""
 
 
 class _Link(_ParamType):
@@ -42,17 +42,17 @@ class _Link(_ParamType):
         """A pair of names."""
         if isinstance(value, tuple):
             return value
-        name, _, other = str(value).partition("=")
-        if not name or not other:
+        name, _, source = str(value).partition("=")
+        if not name or not source:
             raise click.BadParameter(
                 f"{value!r} is not INPUT=OUTPUT, such as encoder_hidden_states=last_hidden_state"
             )
-        return name, other
+        return name, source
 
 
 @dataclass(frozen=True, slots=True)
 class PairDocument(JsonResult):
-    """An encoder that computes what its decoder computed from the encoder's results alone.
+    """An encoder that now computes all results that its decoder computed from its results alone.
 
     Attributes:
         links: inputs of the decoder with outputs or inputs of the encoder.
@@ -99,13 +99,13 @@ def pair_command(encoder: Path, decoder: Path, choices: _PairChoices) -> int:
     """Compute keys and values of cross attention once, in ENCODER.
 
     A decoder multiplies the encoder's result by the weights of keys and values in each layer, for
-    each token. What DECODER computes from results of ENCODER alone is moved into ENCODER, which
-    runs once; the written decoder reads these results as inputs. Optimize both models first. By
-    default, inputs are linked that have the name of an output of ENCODER, and
-    encoder_hidden_states with last_hidden_state.
+    each token. Nodes of DECODER that depend on ENCODER alone are moved into ENCODER, which runs
+    once. The written decoder reads their results as inputs. Optimize both models first. By default,
+    inputs are linked that have the name of an output of ENCODER, and encoder_hidden_states with
+    last_hidden_state.
 
-    Exit code 1 when there is nothing to move, or the results differ and are not written, 3 when
-    they are written but not verified.
+    Exit code 1 when there is nothing to move, or the results differ: nothing is written. Exit code
+    3 when the models are written but not verified.
     """
     if not choices.verify:
         unused = ("provider", "assume", "assume_from_model", *COMPARISON, *VALUES)
@@ -161,7 +161,7 @@ def _targets(encoder: Path, decoder: Path, folder: Path) -> list[Path]:
 def _verified(
     before: Pair, after: Pair, encoder: Source, choices: _PairChoices, progress: Progress
 ) -> list[VerificationReport]:
-    """The comparisons of the models run one after the other, a provider each."""
+    """The comparisons of the models, run one after the other: one comparison for each provider."""
     if not choices.verify:
         return []
     first, second = before.joined(), after.joined()
