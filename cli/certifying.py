@@ -16,7 +16,7 @@ from .preparation import Changes
 
 @dataclass(frozen=True)
 class CertifiedFile:
-    """The file of a certificate, and the digest of the original before anything is written."""
+    """The file of a certificate, and the digest of the original model before a file is written."""
 
     path: Path
     original: str
@@ -27,7 +27,7 @@ class CertifiedFile:
     ) -> CertifiedFile | None:
         """The file that ``--certificate`` names, if any.
 
-        Raises `click.UsageError`, before any work, when it cannot be written, or when the result
+        Raises `click.UsageError`, before any work, when the file cannot be written, or the result
         cannot be certified.
         """
         if path is None:
@@ -44,7 +44,7 @@ class CertifiedFile:
         return cls(writable(path), proof.certificate.fingerprint(model))
 
     def write(self, outcome: Outcome) -> Outcome:
-        """Write the certificate of a result that was written; the outcome names its file."""
+        """Write the certificate, if the result was written and has proofs, and add its file."""
         proofs = outcome.verified.proofs
         if not outcome.written or proofs is None:
             return outcome

@@ -11,8 +11,9 @@ VARIABLE = "_XOPT_COMPLETE"
 
 
 class _Bash(BashComplete):
-    """Completes commands, and files where the first word may be a model; click's script drops the
-    commands.
+    """A script that completes commands and files, since the first word may be a model.
+
+    click's script drops the commands as soon as files are possible.
     """
 
     source_template = """\
@@ -36,7 +37,7 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
 
 class _Fish(FishComplete):
-    """Completes descriptions that contain a comma, where click's script ends them."""
+    """A script that shows complete descriptions: click's script ends them at a comma."""
 
     source_template = FishComplete.source_template.replace(
         'string split ","', 'string split --max 1 ","'

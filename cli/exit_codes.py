@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING:  # `start` reads this module before signals are handled: nothing large may load
+if TYPE_CHECKING:  # `start` imports this module before signals are handled: keep it quick to load
     from xoptim import VerificationReport
 
 DONE: Final = 0
@@ -14,9 +14,10 @@ BAD_USAGE: Final = 2
 NOT_VERIFIED: Final = 3
 UNAVAILABLE: Final = 3
 """The execution provider of a target is missing or finds no device."""
-INTERRUPTED: Final = 130  # as in the shell: 128 plus the number of the signal
+# As in the shell: 128 plus the number of SIGINT, SIGPIPE and SIGTERM. `Ended` has all signals.
+INTERRUPTED: Final = 130
 UNREAD: Final = 141
-TERMINATED: Final = 143  # `Ended` has the codes of all signals
+TERMINATED: Final = 143
 MEANINGS: Final[Mapping[int, str]] = {
     DONE: "done; a model that was written was found equal, unless --no-verify was given",
     DIFFERENT: "the models differ, or a check failed; the result is not written",
@@ -26,7 +27,7 @@ MEANINGS: Final[Mapping[int, str]] = {
     UNREAD: "standard output was closed",
     TERMINATED: "terminated (SIGTERM)",
 }
-"""The meaning of each exit code; the help of a command describes its own codes."""
+"""The meaning of each exit code. The help of a command describes the codes of this command."""
 
 
 def table() -> str:
@@ -35,7 +36,7 @@ def table() -> str:
 
 
 def code_of(reports: Iterable[VerificationReport], *, doubtful: int = NOT_VERIFIED) -> int:
-    """The exit code of a command that compares models; ``doubtful`` where they are not verified.
+    """The exit code of a command that compares models: ``doubtful`` if one is not verified.
 
     Models may be equal under assumptions in their metadata that were not given.
     """

@@ -19,10 +19,14 @@ from xoptim.system.temporary import fault_of_place, place_of
 
 from .options import option
 
-_STREAM: Final = "xopt-stream-"  # beginning of the folder to which a stream is copied
+_STREAM: Final = "xopt-stream-"
+"""The beginning of the name of the folder to which a stream is copied."""
 _CHUNK: Final = 1 << 20
+"""Bytes to read from a stream at once."""
 _STREAM_FOLDER: Final = re.compile(rf"(?<![^\s'\"`])[^\s'\"`]*{_STREAM}\w+[/\\]+")
+"""A path that begins with such a folder, in a text."""
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+"""The beginning of a URL."""
 
 
 class ModelFile(click.Path):
@@ -101,7 +105,7 @@ def output_option(
 
 
 def models_in(folder: Path) -> list[Path]:
-    """The model files in a folder, sorted; none when it is not a folder."""
+    """The model files in a folder, sorted; an empty list for a path that is not a folder."""
     if not folder.is_dir():
         return []
     return sorted(
@@ -110,9 +114,10 @@ def models_in(folder: Path) -> list[Path]:
 
 
 def target_of(model: Path, output: Path | None, in_place: bool, *, streams: bool = False) -> Path:
-    """The file of the result; raises before any work when it cannot be written.
+    """The file of the result.
 
-    ``streams`` allows standard output.
+    ``streams`` allows standard output. Raises `click.UsageError`, before any work, when the file
+    cannot be written.
     """
     if in_place and output is not None:
         raise click.UsageError("--in-place and --output exclude each other")
@@ -139,9 +144,9 @@ def target_of(model: Path, output: Path | None, in_place: bool, *, streams: bool
 
 
 def checked_default(path: Path) -> Path:
-    """The same path, a default name of an output.
+    """Return ``path``, the default name of an output.
 
-    Raises for a symbolic link, which may lead anywhere.
+    Raises `click.UsageError` for a symbolic link, which may lead anywhere.
     """
     if path.is_symlink():
         raise click.UsageError(
@@ -152,16 +157,16 @@ def checked_default(path: Path) -> Path:
 
 
 def check_derived(path: Path) -> None:
-    """Raise, before any work, for a file of the result that cannot be written."""
+    """Raise, before any work, if a file next to the result cannot be written."""
     fault = fault_of_place(path)
     if fault:
         raise click.UsageError(f"cannot write {str(path)!r}: it {fault}")
 
 
 def writable(target: Path, *, streams: bool = False) -> Path:
-    """The same path; raises when it is known that it cannot be written.
+    """Return ``target``, the file to write.
 
-    ``streams`` allows standard output.
+    ``streams`` allows standard output. Raises `click.UsageError` when the file cannot be written.
     """
     if target == STANDARD_OUTPUT:
         if not streams:
@@ -181,7 +186,7 @@ def writable(target: Path, *, streams: bool = False) -> Path:
 def check_folder(target: Path) -> None:
     """Raise, before any work, when the folder of the result is read-only.
 
-    Results are moved into place.
+    A result is first written to a temporary file in this folder.
     """
     if target != STANDARD_OUTPUT and not os.access(target.resolve().parent, os.W_OK):
         raise click.UsageError(
@@ -202,7 +207,7 @@ def is_downloaded(model: Path) -> bool:
 
 
 def readable(text: str) -> str:
-    """A text without the folder to which a stream was copied, and without advice to use it."""
+    """A text without the folder to which a stream was copied, and without advice about it."""
     result = _STREAM_FOLDER.sub("", text)
     if result != text:
         result = result.replace(
@@ -219,7 +224,7 @@ def readable_path(path: Path) -> str:
 def _copied(stream: Any, ctx: click.Context) -> Path:
     """A file with the contents of a stream, which exists until the command ends."""
     folder = ScratchFolder(prefix=_STREAM)
-    # the root context ends on usage errors as well
+    # The root context ends after usage errors, too, and removes the folder.
     path = Path(ctx.find_root().with_resource(folder)) / "standard input"
     try:
         with path.open("wb") as copy:

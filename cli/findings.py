@@ -20,7 +20,7 @@ CHECKS: Final[Mapping[str, str]] = {
     "max-slower": "The model is slower than at the revision by more than --max-slower allows.",
     "target": "The target leaves more nodes or partitions of the model than allowed.",
 }
-"""The checks of `xopt check`, with what a failure means."""
+"""The checks of `xopt check`, and the meaning of a failure."""
 _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
@@ -56,7 +56,7 @@ class Finding(JsonResult):
 
 
 def annotation(finding: Finding) -> str:
-    """A failed check as a workflow command of GitHub, which shows it at the file.
+    """A failed check as a workflow command of GitHub, which shows the check at the file.
 
     https://docs.github.com/actions/reference/workflow-commands-for-github-actions
     """
@@ -94,7 +94,7 @@ def sarif(findings: Sequence[Finding]) -> dict[str, Any]:
 def _result(finding: Finding) -> dict[str, Any]:
     """A failed check as a result of SARIF.
 
-    It names line 1: code scanning shows only results with a line, which models do not have.
+    The result names line 1: code scanning shows only results with a line, and models have none.
     """
     place = {
         "artifactLocation": {"uri": _uri(finding.model)},

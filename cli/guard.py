@@ -1,5 +1,5 @@
-"""Runs a command in a child process, and reports how it ends: also by a fault in onnxruntime, or
-when it is killed.
+"""Run a command in a child process, and report how the process ends: also by a fault in
+onnxruntime, or by a signal.
 """
 
 import os
@@ -14,17 +14,19 @@ from xoptim.system.machine import ChildEnd, end_of_child, signal_name
 from xoptim.system.signals import Ended
 
 _MAX_SECONDS: Final = 5.0
-"""Seconds that a command has to end after a signal: a kernel of onnxruntime may not return."""
+"""Seconds that a command has to end after a signal: a kernel of onnxruntime may never return."""
 _FAULTS: Final = frozenset(("SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV"))
 """Signals of faults in a kernel."""
 _MAX_FAULTS: Final = 4
 """Maximum number of faults after which the command starts again, without the run that failed."""
 _STREAM: Final = "-"
-_MIN_SIZE: Final = 8  # a size that kernels can be expected to accept
+"""The word for standard input or standard output."""
+_MIN_SIZE: Final = 8
+"""Minimum size to advise: kernels can be expected to accept this size of a dimension."""
 
 
 def note(step: str) -> None:
-    """Say what the command does now."""
+    """Note the step at which the command works, for the message about a fault."""
     WATCH.note(step)
 
 
@@ -36,12 +38,14 @@ def guarded(command: Callable[[], None]) -> None:
 
 
 def supervised(command: Callable[[], None]) -> int | None:
-    """Run a command in a child process, and return its exit code; in this process where the system
-    cannot pass on signals.
+    """Run a command in a child process, and return its exit code.
 
-    If a run of a model ends the child, the command starts again without that run. Before the call,
-    no thread may run. The files of a child that dies are removed. Returns ``None`` in the process
-    in which the command has run.
+    If the system cannot pass on signals, the command runs in this process. If a run of a model ends
+    the child, the command starts again without this run. No thread may run before the call. The
+    files of a child that dies are removed.
+
+    Returns:
+        The exit code; ``None`` in the process in which the command has run.
     """
     WATCH.share()
     JOURNAL.share()
@@ -66,12 +70,13 @@ def supervised(command: Callable[[], None]) -> int | None:
 
 
 def _begins_anew(child: ChildEnd) -> bool:
-    """Whether the command starts again, without the run that ended it."""
+    """Whether the command starts again, without the run of a model that ended its process."""
     name, last = signal_name(-child.code) if child.code < 0 else "", WATCH.last()
     is_fault = name in _FAULTS and bool(last.key) and not child.asked
     if not is_fault or len(WATCH.crashes) == _MAX_FAULTS or WATCH.end_of(last.key):
         return False
-    if _STREAM in sys.argv[1:] or JOURNAL.written():  # what was read or written is gone
+    # Standard input cannot be read again, and written files would be written twice.
+    if _STREAM in sys.argv[1:] or JOURNAL.written():
         return False
     JOURNAL.clean()
     WATCH.crashes.append(last._replace(signal=name))
@@ -90,14 +95,14 @@ def _listed(sizes: Mapping[str, int]) -> str:
 
 
 def _advice(sizes: Mapping[str, int]) -> str:
-    """The option that chooses other sizes, with the names of the dimensions."""
+    """Advice to choose other sizes of the dimensions by ``--dim``."""
     words = ",".join(f"{name}={max(_MIN_SIZE, 2 * size)}" for name, size in sizes.items())
     with on_command_line():
         return str(Advice("dim", words, "chooses other sizes"))
 
 
 def _say(text: str) -> None:
-    # names of dimensions may contain control characters
+    # Names of dimensions may contain control characters.
     plain = (
         char if " " <= char <= "~" else char.encode("unicode_escape").decode() for char in text
     )
@@ -105,6 +110,6 @@ def _say(text: str) -> None:
 
 
 def leave(code: int) -> None:
-    """Exit without Python's cleanup: nothing is left to do."""
+    """Exit without Python's cleanup: the child process has done all work."""
     sys.stdout.flush()
     os._exit(code)

@@ -6,14 +6,15 @@ from typing import Any, Final
 import click
 
 FAST: Final = "xopt fast"
-"""A key in the data of a context whose help is that of ``xopt fast``."""
+"""A key in the data of a context whose help is the help of ``xopt fast``."""
 _ALL: Final = "xopt --help-all"
 """A key in the data of a context whose help lists all options."""
 _FEW: Final = 16
-"""Options of a command that ``--help`` lists completely."""
+"""Maximum number of options of a command whose ``--help`` lists all of them."""
 _TEN: Final = 10
+"""Number of options that ``--help`` lists of a command with more options."""
 _WIDTH: Final = 46
-"""Characters of a text that is listed on one line."""
+"""Maximum number of characters of the text of an option, so that it fits on one line."""
 _FIRST: Final = (
     *(
         "output",
@@ -33,7 +34,7 @@ _FIRST: Final = (
     *("target", "precision", "fix", "include", "by_operator", "threads", "values", "html", "limit"),
     *("assume", "report", "tolerance", "rtol", "feeds", "dims", "provider", "seconds", "as_json"),
 )
-"""Options by how often they are needed; of those that a command has, the first ten are listed."""
+"""Options, the most frequent ones first. A command lists the first ten of its options."""
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Result": (
         *("output", "in_place", "external_data", "share_weights", "strip", "tag", "dry_run"),
@@ -80,10 +81,10 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class HelpfulCommand(click.Command):
-    """A command whose help begins with the options that are needed most."""
+    """A command whose help lists the ten most frequent options, or all options in groups."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """All parameters, with ``--help-all``, which is listed where ``--help`` lists ten."""
+        """All parameters and ``--help-all``, which is listed if ``--help`` lists ten options."""
         params = super().get_params(ctx)
         return [*params[:-1], _help_all(is_listed=self._has_many()), params[-1]]
 
@@ -108,8 +109,8 @@ class HelpfulCommand(click.Command):
         if _ALL in ctx.meta:
             groups = {title: [*_chosen(options, names)] for title, names in GROUPS.items()}
             listed = {param.name for params in groups.values() for param in params}
-            rest = [param for name, param in options.items() if name not in listed]
-            for title, params in {**groups, "Other": [*rest, *helps]}.items():
+            remaining = [param for name, param in options.items() if name not in listed]
+            for title, params in {**groups, "Other": [*remaining, *helps]}.items():
                 _write(formatter, title, (param.get_help_record(ctx) for param in params))
             return
         first = {param.name for param in [*_chosen(options, _FIRST)][:_TEN]}

@@ -1,4 +1,4 @@
-"""The settings files that a command line uses: the folder's file overrides the user's own."""
+"""The settings files that a command uses: the file of the folder overrides the user's own file."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,15 +23,15 @@ from .terminal import say
 from .trust import trusted
 
 _JUDGE: Final = "check"
-"""The command that judges a change."""
+"""The command that judges a change of a project, whose settings may be part of the change."""
 
 
 def settings_of(
     named: NamedSettings, command: str, words: Sequence[str], commands: Commands
 ) -> list[Settings]:
-    """The settings that a command uses, the strongest first; a warning for each that is ignored.
+    """The settings that a command uses, the strongest first. Warns of settings that are ignored.
 
-    A file of ``--config`` is the only one. ``words`` are those after the name of the command.
+    A file of ``--config`` is the only one. ``words`` are the words after the name of the command.
     """
     if named.path is not None:
         return [read_settings(named.path, commands)]
@@ -50,7 +50,7 @@ def settings_of(
 
 
 def folder_settings(commands: Commands) -> Settings | None:
-    """The settings of the current folder, or of the nearest one around it."""
+    """The settings of the current folder, or of the nearest folder around it."""
     nearest = nearest_settings()
     if nearest is None:
         return None
@@ -61,10 +61,11 @@ def folder_settings(commands: Commands) -> Settings | None:
 def user_file() -> Path | None:
     """The user's own settings file, ``None`` when there is none.
 
-    One that is not a regular file of this user is ignored, with a warning.
+    A path that is not a regular file of this user is ignored, with a warning.
     """
     path = Path(click.get_app_dir("xoptim")) / "xoptim.toml"
-    if not path.is_absolute() or not path.exists():  # a relative folder would be anybody's
+    # A relative path would name a file of the current folder, whoever wrote it.
+    if not path.is_absolute() or not path.exists():
         return None
     if path.is_file() and is_own(path):
         return path
@@ -87,8 +88,9 @@ def _revision(words: Sequence[str], command: click.Command, own: Settings | None
 
 
 def _at_revision(revision: str, commands: Commands) -> Settings | None:
-    """The settings of the folder as of a revision, if git tracks it: settings in the checked change
-    do not count.
+    """The settings of the folder at a revision, if git tracks the folder.
+
+    The settings in the change that is checked do not count.
     """
     root = root_of(Path.cwd())
     if root is None:
@@ -96,7 +98,7 @@ def _at_revision(revision: str, commands: Commands) -> Settings | None:
     try:
         former = Revision(root, revision)
     except XoptimError:
-        return None  # the check reports it
+        return None  # the check reports the error
 
     def read(path: Path) -> bytes | None:
         if not path.is_relative_to(root):

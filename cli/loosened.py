@@ -1,4 +1,4 @@
-"""Settings that make a comparison of models weaker, for the line of its result."""
+"""Words about settings that make a comparison of models weaker, for the line of its result."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,9 +11,9 @@ from .terminal import say
 from .trust import loosened
 
 _TYPED = ("rtol", "atol", "ulp", "tolerance")
-"""Parameters that are also shown when they come from the command line."""
+"""Parameters that are also shown if they come from the command line."""
 _QUANTIZING = ("tolerance", "metric")
-"""Parameters without effect where nothing is quantized."""
+"""Parameters without effect if the model is not quantized."""
 
 
 def loosened_text() -> str:
@@ -23,7 +23,7 @@ def loosened_text() -> str:
 
 
 def warn_of_loosened() -> None:
-    """Warn of settings from files that weaken a comparison, where no result line shows them."""
+    """Warn of settings from files that weaken a comparison, if no line of a result shows them."""
     texts = list(_texts(()))
     if texts:
         say(f"xopt: warning: weaker verification: {', '.join(texts)}", err=True)

@@ -32,7 +32,7 @@ from .schemas import schema_option
 from .settings import place_of, taken_from, use
 from .terminal import escaped_output, say
 
-# click 8.1 prints the help itself
+# The error with which click 8.2 asks for the help; click 8.1 prints the help itself.
 _NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 
@@ -41,7 +41,7 @@ _LACKS_OF_MEMORY = ("can't start new thread", "error return without exception se
 
 
 class _Warnings(logging.Handler):
-    """Prints warnings of the engine to standard error, which may be redirected at the time."""
+    """Prints warnings of the engine to the standard error stream of the moment."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -56,7 +56,7 @@ class _Warnings(logging.Handler):
 
 
 _ALONE = ("--help", "-h", "--version", "--completion", "--json-schema")
-"""Options of the whole command."""
+"""Options of ``xopt`` that need no command."""
 _ELSEWHERE = {
     **dict.fromkeys(
         ("onnxsim", "onnxslim", "onnxoptimizer", "simplify", "polygraphy"), "MODEL -o OUTPUT"
@@ -64,8 +64,9 @@ _ELSEWHERE = {
     "infer": "extract MODEL -o OUTPUT",
     "pair": "extract DECODER --into ENCODER -o FOLDER",
 }
-"""Names of other tools and of functions, which users may type in front of a model, with the words
-that do the same.
+"""Names of other tools and of functions that users may type in front of a model.
+
+Each name has the words of the command line that do the same.
 """
 _FAST = "fast"
 """``xopt fast MODEL`` is ``xopt MODEL --fast``."""
@@ -77,7 +78,7 @@ class DefaultGroup(click.Group):
     """A group in which a first word that is not a command is the model to optimize."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the default command in front where no command is named."""
+        """Put the default command in front of words that name no command."""
         if ctx.resilient_parsing:  # a shell asks for completions of a line that may be half-written
             return super().parse_args(ctx, self._named(args))
         args, named = taken_from(args)
@@ -118,13 +119,13 @@ class DefaultGroup(click.Group):
                 formatter.write_dl([*rows.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Commands, and files: the first word may be a model."""
+        """Complete commands, and files: the first word may be a model."""
         return [*super().shell_complete(ctx, incomplete), CompletionItem(incomplete, type="file")]
 
     def _check_spelling(self, word: str) -> None:
-        """Raise for a word that is not a file and is almost the name of a command.
+        """Raise for a word that is not a file and resembles the name of a command.
 
-        An option is left to the parser, which suggests options.
+        Options are left to the parser, which suggests similar options.
         """
         if word.startswith("-"):
             return
@@ -149,8 +150,9 @@ class DefaultGroup(click.Group):
 
 
 def _give_up_output() -> None:
-    """Discard pending output: Python flushes standard output at exit, which would raise again and
-    change the exit code.
+    """Discard pending output.
+
+    Python flushes standard output at exit: a second error would change the exit code.
     """
     with contextlib.suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -184,7 +186,7 @@ xopt.commands = COMMANDS
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line; returns the exit code (see ``xopt --help``)."""
+    """Run a command line, and return the exit code (see ``xopt --help``)."""
     JOURNAL.forget()
     logger = logging.getLogger("xoptim")
     warnings = _Warnings()
@@ -219,9 +221,9 @@ def _run(arguments: Sequence[str] | None) -> int:
     except Ended as end:
         return _end(end)
     except MemoryError:
-        # the traceback of the error holds the large objects: leave this block before freeing memory
+        # The traceback of the error refers to large objects: free memory after this block only.
         pass
-    # a defect of xopt: one line, and a traceback only on request
+    # A defect of xopt: print one line, and the traceback on request only.
     except Exception as error:
         if str(error) not in _LACKS_OF_MEMORY:
             if logging.getLogger("xoptim").isEnabledFor(logging.INFO) or wants_log():
@@ -249,7 +251,7 @@ def _end(end: Ended) -> int:
 
 
 def _reason(error: OSError) -> str:
-    """The message about an error of the system; it names the file that cannot be used."""
+    """The message about an error of the operating system, with the file that cannot be used."""
     if error.filename is not None:
         return f"cannot use {str(error.filename)!r}: {error.strerror}; {JOURNAL.outcome()}"
     if isinstance(error, FileNotFoundError) and "temporary" in str(error):
@@ -265,7 +267,7 @@ def main() -> None:
     """Run the command line of this process, and exit."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # a character that the terminal lacks is not an error
+            # A character that the terminal cannot show is not an error.
             stream.reconfigure(errors="replace")
     try:
         ENDING.by_exception()
@@ -282,6 +284,6 @@ def main() -> None:
     except OSError as error:
         _give_up_output()
         code = code or _say(_reason(error), BAD_USAGE)
-    if any_abandoned():  # Python would wait for the thread, or exit while it runs
+    if any_abandoned():  # Python would wait for the thread, or end while the thread runs
         os._exit(code)
     sys.exit(code)

@@ -6,15 +6,16 @@ from typing import Final
 from xoptim.system.machine import available_memory, data_size, limit_data
 from xoptim.verification import resolve_providers
 
-_SHARE: Final = 0.95  # of the free memory
+_SHARE: Final = 0.95
+"""The share of the free memory that a command may use."""
 
 
 class MemoryBound:
     """Limits the private memory of this process to the memory that is free at its start.
 
     Allocations beyond the limit fail with an error message, in Python, numpy and onnxruntime alike.
-    Without it, Linux grants them, and kills a process, often another one, when they are used. On
-    other systems there is no limit.
+    Without a limit, Linux grants these allocations, and kills a process, often another one, when
+    they are used. On other systems there is no limit.
     """
 
     def __init__(self) -> None:
@@ -28,7 +29,7 @@ class MemoryBound:
         self._lift = limit_data(used + int(_SHARE * free))
 
     def lift_for(self, providers: Sequence[str]) -> None:
-        """Remove the limit when any of these execution providers is not the CPU."""
+        """Remove the limit if an execution provider is not the CPU."""
         if resolve_providers(providers) != resolve_providers(("cpu",)):
             self.lift()
 
@@ -40,4 +41,4 @@ class MemoryBound:
 
 
 MEMORY_BOUND: Final = MemoryBound()
-"""The limit of this process; the command sets it when it starts, never a caller of `run`."""
+"""The limit of this process. `main` sets the limit; callers of `run` have none."""

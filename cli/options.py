@@ -1,4 +1,4 @@
-"""Options as fields of frozen dataclasses, which give name, type, default and help once.
+"""Options of commands as fields of frozen dataclasses: a field has name, type, default and help.
 
 Options without effect are refused.
 """
@@ -28,17 +28,18 @@ _PROVIDER_HELP: Final = f"Execution provider to run on: {', '.join(_PROVIDERS)}"
 
 
 _METAVARS: Final = {click.IntRange: "N", click.FloatRange: "NUMBER"}
-"""Words for values in the help, where click has long ones."""
+"""Short words for values in the help, instead of click's long ones."""
 
 
 def option(text: str, *names: str, **settings: Any) -> Any:
     """A field that is an option.
 
-    A field without one is a group of options, a dataclass that its default factory names.
+    A field that is not made by this function is a group of options: a dataclass, which the default
+    factory of the field names.
 
     Args:
-        text: the help, to which click adds a default that is not empty.
-        *names: such as ``-o`` and ``--output``; by default, the name of the field.
+        text: the help. click adds the default value, unless it is empty.
+        *names: the names, such as ``-o`` and ``--output``; by default, the name of the field.
         **settings: further arguments of ``click.option``.
     """
     nothing = (
@@ -88,7 +89,7 @@ def _seconds(value: str | float) -> float:
 def percentage(value: str | float) -> float:
     """A share such as ``5%`` or ``5``, as the number of percent.
 
-    A number below 1 needs the sign: some users mean 5 % by 0.05.
+    A number below 1 needs the percent sign: some users mean 5 % by 0.05.
     """
     text = str(value).strip()
     try:
@@ -109,7 +110,7 @@ def choice(text: str, *words: str) -> Any:
 
 
 def repeated(text: str, *names: str, **settings: Any) -> Any:
-    """A field that has all values of an option that may be given several times."""
+    """A field with all values of an option that a command line may repeat."""
     return option(text, *names, multiple=True, **settings)
 
 
@@ -121,12 +122,13 @@ def command(
     extra: bool = False,
     **arguments: Any,
 ) -> Callable[[Callable[..., Any]], click.Command]:
-    """Make a command from a function.
+    """Make a command from a function whose parameters with dataclasses are the options.
 
-    Its parameters that are dataclasses are the options, in this order.
-
-    ``extra``: whether the command accepts words beyond its arguments. ``arguments`` have a type
-    each, or settings of ``click.Argument``.
+    Args:
+        title: the name of the command.
+        kind: the class of the command.
+        extra: whether the command accepts words beyond its arguments.
+        **arguments: the type of each argument, or its settings for ``click.Argument``.
     """
 
     def make(function: Callable[..., Any]) -> click.Command:
@@ -161,7 +163,7 @@ def names_of(kind: type[Any]) -> list[str]:
 
 
 def common(kind: type[Any], choices: Any) -> dict[str, Any]:
-    """The values of the options that another dataclass shares, by name: arguments for it."""
+    """The values of the fields of ``choices`` that ``kind`` has, too: arguments for ``kind``."""
     names = {entry.name for entry in fields(choices)}
     return {
         entry.name: getattr(choices, entry.name) for entry in fields(kind) if entry.name in names
@@ -177,7 +179,7 @@ def _options(kind: Any) -> Iterator[Field[Any]]:
 
 
 class _Option(click.Option):
-    """An option whose messages name it as their reader knows it."""
+    """An option whose messages use its name on the command line or in Python."""
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
         """The names in a message about a wrong value."""
@@ -198,7 +200,7 @@ def _click_option(entry: Field[Any]) -> click.Option:
 
 
 def _instance(kind: Any, values: Mapping[str, Any]) -> Any:
-    """An object of a dataclass with values of its options; other fields have their defaults."""
+    """An object of a dataclass with the values of its options. Other fields have defaults."""
     own = {entry.name: values[entry.name] for entry in fields(kind) if _OPTION in entry.metadata}
     groups = {
         entry.name: entry.default_factory
@@ -209,10 +211,10 @@ def _instance(kind: Any, values: Mapping[str, Any]) -> Any:
 
 
 def refuse_idle(reasons: Mapping[str, str]) -> None:
-    """Raise click.UsageError for an option on the command line that has no effect.
+    """Raise `click.UsageError` for an option on the command line that has no effect.
 
-    Settings are not refused: they apply to many command lines, and some do not use them. A reason
-    is the end of the sentence ``--atol has no effect ...``.
+    Settings are not refused: they apply to many command lines, of which some do not use them. A
+    reason is the end of the sentence ``--atol has no effect ...``.
     """
     context = click.get_current_context()
     for name, reason in reasons.items():
@@ -237,7 +239,7 @@ def _operator_set(value: str | int) -> int | str:
 
 
 def known_provider(value: str) -> str:
-    """An execution provider to optimize for, which may be missing on this machine."""
+    """The name of an execution provider to optimize for. This machine may lack the provider."""
     if not is_provider(value):
         hint = suggestion(value, _PROVIDERS, f"use one of {', '.join(_PROVIDERS)}")
         raise click.BadParameter(f"unknown execution provider {abridged(value)}; {hint}")
@@ -250,7 +252,7 @@ def json_option(text: str = "Print JSON.") -> Any:
 
 
 def quiet_option() -> Any:
-    """The option ``--quiet`` of a command whose output is what it is asked for."""
+    """The option ``--quiet`` of a command that prints its result in any case."""
     return flag("Print no progress.", "-q", "--quiet")
 
 

@@ -30,7 +30,7 @@ else:  # it is not generic in click 8.1
     _ParamType = click.ParamType
 
 _SHOWN = 8
-"""Most results that are listed."""
+"""Maximum number of results that are listed."""
 
 
 class _Link(_ParamType):
@@ -42,17 +42,17 @@ class _Link(_ParamType):
         """A pair of names."""
         if isinstance(value, tuple):
             return value
-        name, _, other = str(value).partition("=")
-        if not name or not other:
+        name, _, source = str(value).partition("=")
+        if not name or not source:
             raise click.BadParameter(
                 f"{value!r} is not INPUT=OUTPUT, such as encoder_hidden_states=last_hidden_state"
             )
-        return name, other
+        return name, source
 
 
 @dataclass(frozen=True, slots=True)
 class PairDocument(JsonResult):
-    """An encoder that computes what its decoder computed from the encoder's results alone.
+    """An encoder that now computes all results that its decoder computed from its results alone.
 
     Attributes:
         links: inputs of the decoder with outputs or inputs of the encoder.
@@ -166,7 +166,7 @@ def _verified(
     changes: Mapping[str, Any],
     progress: Progress,
 ) -> list[VerificationReport]:
-    """The comparisons of the models run one after the other, a provider each."""
+    """The comparisons of the models, run one after the other: one comparison for each provider."""
     first, second = before.joined(), after.joined()
     options = replace(
         choices.comparison.read(choices.provider),

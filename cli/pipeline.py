@@ -1,4 +1,4 @@
-"""The steps that all commands that write an optimized model share."""
+"""The common steps of all commands that write an optimized model."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _PAGE_SUFFIXES: Final = (".html", ".htm")
 
 @dataclass(frozen=True)
 class Weights:
-    """The options for the place of the weights of the result."""
+    """The options that say in which files the weights of the result are."""
 
     external_data: bool = flag("Write weights to an external data file.")
     share_weights: bool = flag("Refer to the external data of MODEL instead of copying it.")
 
 
 def protect_weights(builder: GraphBuilder, target: Path) -> None:
-    """Raise for a target file that holds weights of the input."""
+    """Raise if the target is a file with weights of the input: writing would destroy them."""
     places = (
         tensor.place() for graph in builder.model.graphs() for tensor in graph.initializers.values()
     )
@@ -50,8 +50,9 @@ def protect_weights(builder: GraphBuilder, target: Path) -> None:
 def drafted(
     target: Path, weights: Weights, *, dry_run: bool = False, in_place: bool = False
 ) -> Draft:
-    """The place of the result until it is approved: next to the target, except for a stream or a
-    dry run.
+    """The place of the result until the result is approved.
+
+    The place is next to the target, except for a stream or a dry run.
     """
     streams = dry_run or target == STANDARD_OUTPUT
     external = weights.external_data or None
@@ -70,7 +71,7 @@ def writer(
 ) -> Callable[[VerifiedModel], Sequence[Path]]:
     """A function that writes a result to a file, or to standard output.
 
-    ``extra_files`` gives the contents of further files, which are written together with it.
+    ``extra_files`` gives the contents of further files, which are written together with the result.
     """
 
     def write(verified: VerifiedModel) -> Sequence[Path]:
@@ -93,9 +94,9 @@ def write_stream(raw: bytes) -> None:
 
 
 def write_whole(proto: onnx.ModelProto, target: Path, model: Path, summary: str) -> None:
-    """Write a model, and say so: on standard error if the model goes to standard output.
+    """Write a model, and print a summary: on standard error if the model is on standard output.
 
-    If the weights of the model are missing, the written one refers to the same files.
+    If the files of the weights are missing, the written model refers to the same files.
     """
     is_bare = lacks_weights(proto, model.parent)
     if is_bare:
@@ -126,16 +127,16 @@ def refusal_text(outcome: Outcome) -> str:
 
 
 def evidence_text(outcome: Outcome) -> str:
-    """The proofs as evidence about a result that no run verified; empty without proofs."""
+    """Words about the proofs of a result that no run verified; empty without proofs."""
     proofs = outcome.verified.proofs
     if proofs is None or not (proofs.steps or proofs.passes):
         return ""
-    rest = "" if outcome.fitting is None else ", not of what the target needs"
-    return f"; the only evidence are proofs of the optimization{rest}: {proofs.summary()}"
+    limitation = "" if outcome.fitting is None else ", not of what the target needs"
+    return f"; the only evidence are proofs of the optimization{limitation}: {proofs.summary()}"
 
 
 def verdict(outcome: Outcome) -> int:
-    """Return the exit code, and print a line with the reason when it is not 0."""
+    """Return the exit code, and print a line with the reason when the code is not 0."""
     result = outcome.verdict
     if result.status == "refused":
         say(f"xopt: error: {refusal_text(outcome)}", err=True)
@@ -154,10 +155,12 @@ def check_page(path: Path, option: str) -> None:
 
 
 def page_of(path: Path | None, model: Path, target: Path) -> Page | None:
-    """The page that ``--report FILE`` asks for, or none.
+    """The page that ``--report FILE`` asks for, ``None`` without this option.
 
-    Raises `click.UsageError` when the file cannot be written, is the model or the result, or does
-    not end in .html, and `MissingLibraryError` when a library of the report is not installed.
+    Raises:
+        click.UsageError: when the file cannot be written, is the model or the result, or does not
+            end in .html.
+        MissingLibraryError: when a library of the report is not installed.
     """
     if path is None:
         return None

@@ -42,24 +42,24 @@ def assume_from_model_option() -> Any:
 
 
 def assumes_by_settings() -> bool:
-    """Whether the assumptions come from a settings file, which is for many models."""
+    """Whether the assumptions come from a settings file, which applies to many models."""
     return click.get_current_context().get_parameter_source("assume") is ParameterSource.DEFAULT_MAP
 
 
 def fitting(model: Path | Source, texts: Sequence[str], *, always: bool = False) -> tuple[str, ...]:
-    """The assumptions of the command line, or those of a settings file that fit a model.
+    """The assumptions for a model.
 
-    With ``always``, only those that fit, in both cases. Others are dropped, with a warning for
-    each.
+    All assumptions of a command line are returned. Assumptions of a settings file, and with
+    ``always`` of a command line, are dropped with a warning if they do not fit the model.
     """
     if not texts or not (always or assumes_by_settings()):
         return tuple(texts)
-    kept, reasons = fitting_assumptions(
+    assumptions, reasons = fitting_assumptions(
         model if isinstance(model, Source) else Source(model), texts
     )
     for reason in reasons:
         say(f"xopt: warning: {reason}; it is ignored", err=True)
-    return tuple(kept)
+    return tuple(assumptions)
 
 
 def in_force(texts: Sequence[str], *models: Path, from_model: bool) -> list[str]:
@@ -103,7 +103,7 @@ class Changes:
     strip: bool = flag("Remove doc strings and metadata.")
 
     def read(self) -> Preparation:
-        """The changes; raises when one cannot be read."""
+        """The changes. Raises `click.UsageError` for a text that cannot be read."""
         return Preparation(
             free=self.free,
             fix=sizes_of(self.fix),

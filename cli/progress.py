@@ -1,4 +1,4 @@
-"""Progress while the command runs: a status line on a terminal, else a line now and then."""
+"""Progress while the command runs: a status line on a terminal, else a line every ten seconds."""
 
 import threading
 from collections.abc import Callable
@@ -16,16 +16,17 @@ from .guard import note
 from .terminal import in_line, open_console, say
 
 _SECONDS: Final = 10.0
-"""Time between two lines when standard error is not a terminal."""
-_PERIOD: Final = 1.0  # seconds between two checks whether a line is due
+"""Seconds between two lines if standard error is not a terminal."""
+_PERIOD: Final = 1.0
+"""Seconds between two checks whether a line is due."""
 _MINUTE: Final = 60.0
 _HOUR: Final = 3600.0
 
 
 class Progress:
-    """Shows the step, how much of it is done, and the time left, on standard error.
+    """Shows the step, the part of the step that is done, and the time left, on standard error.
 
-    Where standard error is not a terminal, a line is printed every ten seconds.
+    If standard error is not a terminal, a line is printed every ten seconds.
 
     Args:
         enabled: whether anything is shown.
@@ -98,7 +99,7 @@ class Progress:
                 say(f"xopt: {self._text(now)}", err=True)
 
     def _text(self, now: float) -> str:
-        """The step and the time left, or the time since it began where that is not known."""
+        """The step and the time left, or the time since the step began if the former is unknown."""
         step, passed = self._step, now - self._start
         if isinstance(step, StageProgress) and step.done:
             return f"{step}, {_time(passed / step.done * (step.total - step.done))} left"
@@ -106,7 +107,7 @@ class Progress:
 
 
 def _time(seconds: float) -> str:
-    """A time in words, not more precise than an estimate."""
+    """A time in words, rounded like an estimate."""
     if seconds < 2 * _MINUTE:
         return f"{seconds:.0f} s"
     if seconds < 2 * _HOUR:

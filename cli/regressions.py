@@ -18,8 +18,12 @@ from .loosened import loosened_text
 
 
 class Limits(NamedTuple):
-    """How much larger and slower than its former revision a model may be, in percent; ``None`` for
-    no check. ``measurement`` has the options of the measured runs.
+    """The limits of a model in comparison with its former revision.
+
+    Attributes:
+        larger: by how many percent the files may be larger; ``None`` for no check.
+        slower: by how many percent the model may be slower; ``None`` for no check.
+        measurement: the options of the measured runs.
     """
 
     larger: float | None
@@ -59,7 +63,7 @@ def _compared(model: Path, former: Path, revision: str, checks: VerificationOpti
 
 
 def _larger(model: Path, former: Path, limit: float) -> Finding:
-    """Compare the bytes of the files, those of external data included."""
+    """Compare the sizes of the files, external data included."""
     before, after = file_bytes(former), file_bytes(model)
     sizes, change = f"{bytes_text(before)} → {bytes_text(after)}", 100 * (after / before - 1)
     detail = f"size: {sizes}, {change:+.1f} %; at most +{limit:g} % allowed"
@@ -70,8 +74,8 @@ def _larger(model: Path, former: Path, limit: float) -> Finding:
 def _slower(model: Path, former: Path, limit: float, options: BenchOptions) -> Finding:
     """Measure both models side by side.
 
-    The model fails where the whole confidence interval of the ratio is above the limit, so that a
-    busy machine does not fail it.
+    The check fails only if the complete confidence interval of the ratio is above the limit: on a
+    busy machine, the interval is wide.
     """
     try:
         ratio = bench([former, model], options).models[1].ratio

@@ -1,4 +1,4 @@
-"""Remarks of the summary: what was found besides the figures and the verdict."""
+"""Remarks of the summary, which follow the figures and the verdict."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_NAMES: Final = 6
 _LABEL_WIDTH: Final = 14
 """Characters of the first column of the summary."""
 _MAX_METADATA: Final = 0.2
-"""Share of the file above which a hint names metadata."""
+"""The share of the file from which on a hint names doc strings and metadata."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,9 @@ def assumed(outcome: Outcome) -> Iterator[Remark]:
 
 
 def findings(outcome: Outcome, size: int | None) -> Iterator[Remark]:
-    """Remarks about all that was found, without hints about options; ``size`` is that of the file
-    in bytes, ``None`` when it was refused.
+    """All remarks except assumptions and hints about options.
+
+    ``size`` is the size of the written file in bytes, ``None`` when the result was refused.
     """
     if outcome.quantized is not None:
         yield precision_remark(outcome.quantized)
@@ -70,7 +71,7 @@ def findings(outcome: Outcome, size: int | None) -> Iterator[Remark]:
 
 
 def hints(outcome: Outcome, *, verbose: bool) -> Iterator[Remark]:
-    """Options that would make the model smaller: the first two, all with ``verbose``."""
+    """Options that would make the model smaller: the first two, or all with ``verbose``."""
     shown = outcome.hints if verbose else outcome.hints[:MAX_HINTS]
     more = f"-v shows all {len(outcome.hints)} hints"
     for hint in shown:
@@ -96,7 +97,7 @@ def _measured(outcome: Outcome) -> Iterator[Remark]:
 
 
 def _dropped(outcome: Outcome) -> Iterator[Remark]:
-    """Remarks about repeated blocks, rewrites that were dropped, and what was not done."""
+    """Remarks about repeated blocks, dropped rewrites, unfolded nodes, and unchecked operators."""
     for block in outcome.report.repetitions:
         yield Remark("repeated", str(block))
     for culprit in outcome.verified.dropped:
@@ -109,7 +110,7 @@ def _dropped(outcome: Outcome) -> Iterator[Remark]:
 
 
 def _unfolded_text(left: Unfolded) -> str:
-    """Which nodes were not folded, and why."""
+    """The nodes that were not folded, and the reason."""
     names = ", ".join(f"{count} {name}" for name, count in left.operators.items())
     pronoun = "it" if sum(left.operators.values()) == 1 else "them"
     start = f"{names}: folding {pronoun} would add {bytes_text(left.size)}"
@@ -130,9 +131,7 @@ def _inputs(outcome: Outcome) -> Iterator[Remark]:
 
 
 def _metadata(outcome: Outcome, size: int | None) -> Iterator[Remark]:
-    """A hint if doc strings and metadata are a large part of the file, which has ``size`` bytes,
-    ``None`` when it was refused.
-    """
+    """A hint if doc strings and metadata are a large part of the file, which has ``size`` bytes."""
     if size is None:
         return
     share = outcome.strippable_bytes / max(size, 1)
@@ -142,9 +141,7 @@ def _metadata(outcome: Outcome, size: int | None) -> Iterator[Remark]:
 
 
 def _fitting(fitting: FittingOutcome) -> Iterator[Remark]:
-    """Remarks about the target: placement before and after, lowerings, and the verification
-    there.
-    """
+    """Remarks about the target: the placements, the lowerings, and the verification on it."""
     if fitting.fitted is not None:
         after = fitting.fitted.after
         before = "" if fitting.original is None else fitting.original.counts()
@@ -164,7 +161,7 @@ def _fitting(fitting: FittingOutcome) -> Iterator[Remark]:
 
 
 def _not_applied(fitting: FittingOutcome) -> Iterator[Remark]:
-    """Remarks about patterns that were not applied for a target, or were dropped there."""
+    """Remarks about patterns that were not applied for a target, or were dropped for it."""
     for name, opset in fitting.newer.items():
         needed = f"operator set {opset} ({Advice('opset', str(opset))})"
         yield Remark("not applied", f"{name}: it needs {needed}")
@@ -181,9 +178,7 @@ def _not_applied(fitting: FittingOutcome) -> Iterator[Remark]:
 
 
 def precision_remark(quantized: Quantized) -> Remark:
-    """The remark about quantization: the choice, its error, its verification, and what is left in
-    float32.
-    """
+    """The remark about quantization: the choice, its error, its verification, and float32 parts."""
     details = tuple(_precision_details(quantized))
     return Remark("quantization", quantized.summary(), details)
 
@@ -215,8 +210,10 @@ def _measured_details(quantized: Quantized) -> Iterator[str]:
 
 
 def told_reports(reports: Sequence[VerificationReport]) -> list[VerificationReport]:
-    """The reports of the steps of a quantization that are not equal, and of the equal ones the one
-    with the largest difference: the others say the same.
+    """The reports of the steps of a quantization that are worth a line.
+
+    These are all reports of unequal steps, and of the equal steps the report with the largest
+    difference: the other reports say the same.
     """
     equal = sorted((report for report in reports if report.ok), key=_difference)
     return [*(report for report in reports if not report.ok), *equal[-1:]]
@@ -227,7 +224,7 @@ def _difference(report: VerificationReport) -> float:
 
 
 def _left(quantized: Quantized) -> Iterator[str]:
-    """The bytes of constants in float32, and a hint if some were kept because of the time."""
+    """The bytes of constants in float32, and a hint if some stay because of the time of runs."""
     left = quantized.float32_bytes
     if not left:
         return

@@ -1,6 +1,4 @@
-"""Options that select patterns, the words that a shell offers for them, and places in a model where
-one applies.
-"""
+"""Options that select patterns and nodes, and the words that a shell offers to complete them."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -30,7 +28,7 @@ from .preparation import assume_from_model_option
 class PatternWord(click.types.StringParamType):
     """The name of a pattern, or another word that selects patterns.
 
-    The command that reads it reports an unknown one.
+    The command that reads the word reports unknown words.
     """
 
     name = "WORD"
@@ -50,7 +48,7 @@ class SelectionText(PatternWord):
     name = "SELECTION"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The text; fails when it begins by removing patterns, or when a word is unknown."""
+        """The text. Fails when the text begins with ``-``, or a word is unknown."""
         text = str(value).strip()
         if text.startswith("-"):
             self.fail(
@@ -97,7 +95,7 @@ def _words(effect: str, **settings: Any) -> Any:
 def with_operators(
     _context: click.Context, _option: click.Parameter, words: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Use the operators of the packs among some words; returns the words that select patterns."""
+    """Use the operators of the packs among ``words``, and return the words that select patterns."""
     packs = operator_packs().keys() & {*words} if words else ()
     use_operators(*sorted(packs))
     return tuple(word for word in words if word not in packs or word in registry().words())
@@ -112,7 +110,11 @@ def operators_option() -> Any:
 def _use(
     context: click.Context, option: click.Parameter, words: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Use the operators of packs; words in settings may select patterns for other commands."""
+    """Use the operators of packs.
+
+    Other words are refused on a command line only: a settings file may have them for other
+    commands.
+    """
     is_typed = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
     packs = words if is_typed or not words else sorted(operator_packs().keys() & {*words})
     use_operators(*packs)
@@ -132,18 +134,18 @@ class Selection:
 
     @property
     def selects_more(self) -> bool:
-        """Whether ``--include`` adds patterns that are not those of a pack with operators."""
+        """Whether ``--include`` has a word that is not the name of a pack with operators."""
         return bool({*self.include} - operator_packs().keys())
 
     def selected(self) -> list[Rewrite]:
-        """The patterns in running order: ``--patterns`` and ``--include``, then the rest.
+        """The patterns in running order, after all four options.
 
         Raises `UnknownPatternError` when a word is unknown.
         """
         return select(self.query())
 
     def query(self) -> Query:
-        """The same as a query."""
+        """The selection as a query."""
         return (
             Query.of(self.patterns)
             .including(*self.include)
@@ -212,7 +214,7 @@ class TrialChoices:
 
 
 def rule_of(pattern: str, files: Sequence[str]) -> str | type[PatternOptimization]:
-    """The rule of that name in the files, else the name."""
+    """The rule named ``pattern`` in the files, or the name of an installed pattern."""
     rules = {rule.name(): rule for rule in xoptim.read_rules(*files)} if files else {}
     return rules.get(pattern, pattern)
 
@@ -235,7 +237,7 @@ def counted_nodes(nodes: int) -> str:
 
 
 def idle_includes(words: Sequence[str], applied: Mapping[str, int]) -> list[str]:
-    """The names of patterns among words of ``--include`` that were applied nowhere."""
+    """The names of patterns among the words of ``--include`` that were not applied at any node."""
     names = registry().names()
     short = (word.removesuffix("Pattern") for word in words)
     return [name for name in short if name in names and not applied.get(name)]

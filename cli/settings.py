@@ -19,7 +19,7 @@ _FILES: Final = ("xoptim.toml", "pyproject.toml")
 _MAX_BYTES: Final = 1 << 20
 _MAX_LINE: Final = 10_000
 _SETTINGS: Final = "xopt-settings"
-"""The name under which the context of a command has its settings."""
+"""The key under which the context of a command has its settings."""
 _OF_ONE_MODEL: Final = frozenset(("output", "in-place", "help"))
 """Options that make sense for one model only."""
 _EXTENDS: Final = {"batch": "optimize"}
@@ -54,11 +54,11 @@ class Settings:
 
 
 class NamedSettings(NamedTuple):
-    """What a command line says about settings.
+    """The words of a command line about settings files.
 
     Attributes:
         path: the file of ``--config``.
-        is_off: whether files that are not named are ignored.
+        is_off: whether settings files are ignored, except the file of ``--config``.
     """
 
     path: Path | None
@@ -66,7 +66,7 @@ class NamedSettings(NamedTuple):
 
 
 def place_of(error: click.ClickException) -> str:
-    """The settings file that gave a bad value, as the beginning of the message.
+    """The beginning of a message about a bad value of a settings file: the name of the file.
 
     Empty for other errors.
     """
@@ -77,7 +77,7 @@ def place_of(error: click.ClickException) -> str:
 
 
 def source_of(context: click.Context, name: str) -> Settings | None:
-    """The settings that gave a parameter its value; ``None`` when it comes from elsewhere."""
+    """The settings that gave a parameter its value; ``None`` when no settings file did."""
     if context.get_parameter_source(name) is not ParameterSource.DEFAULT_MAP:
         return None
     layers: list[Settings] = context.meta[_SETTINGS]
@@ -90,8 +90,8 @@ def taken_from(arguments: list[str]) -> tuple[list[str], NamedSettings]:
     Raises `click.UsageError` when ``--config`` names no file, or one that does not exist.
     """
     end = arguments.index("--") if "--" in arguments else len(arguments)
-    words, rest = iter(arguments[:end]), arguments[end:]
-    kept: list[str] = []
+    words, arguments_after = iter(arguments[:end]), arguments[end:]
+    remaining: list[str] = []
     file: str | None = None
     is_off = False
     for word in words:
@@ -102,19 +102,21 @@ def taken_from(arguments: list[str]) -> tuple[list[str], NamedSettings]:
         elif word.startswith("--config="):
             file = word.removeprefix("--config=")
         else:
-            kept.append(word)
+            remaining.append(word)
     if file is None:
-        return [*kept, *rest], NamedSettings(None, is_off)
+        return [*remaining, *arguments_after], NamedSettings(None, is_off)
     if not file:
         raise click.UsageError("--config needs a file")
     if not Path(file).exists():
         raise click.UsageError(f"--config {file!r}: no such file")
-    return [*kept, *rest], NamedSettings(Path(file), is_off)
+    return [*remaining, *arguments_after], NamedSettings(Path(file), is_off)
 
 
 def read_content(path: Path) -> bytes | None:
-    """The content of a settings file, ``None`` when there is none; raises `click.UsageError` when
-    it cannot be read, unless the file belongs to other programs, which report it.
+    """The content of a settings file, ``None`` when there is no file.
+
+    Raises `click.UsageError` when the file cannot be read. ``pyproject.toml`` belongs to other
+    programs, too, and they report the error.
     """
     return _content(path) if path.is_file() else None
 
@@ -132,13 +134,13 @@ def _content(path: Path) -> bytes | None:
 def nearest_settings(
     read: Callable[[Path], bytes | None] = read_content,
 ) -> tuple[Path, Mapping[str, Any]] | None:
-    """The settings file in the current folder, or in the nearest one around it, and its table.
+    """The nearest settings file, in the current folder or one around it, and its table.
 
-    ``None`` when there is none. ``read`` gives the content of a file, if it exists.
+    ``None`` when there is no such file. ``read`` gives the content of a file, if the file exists.
     """
     try:
         folder = Path.cwd()
-    except FileNotFoundError:  # it was removed
+    except FileNotFoundError:  # the current folder was removed
         return None
     for place in (folder, *folder.parents):
         for name in _FILES:
@@ -151,7 +153,7 @@ def nearest_settings(
 
 
 def read_settings(path: Path, commands: Commands) -> Settings:
-    """The settings of a file; raises `click.UsageError` when it cannot be read."""
+    """The settings of a file. Raises `click.UsageError` when the file cannot be read."""
     content = _content(path)
     table = None if content is None else _table(path, content)
     if table is None:
@@ -163,8 +165,8 @@ def defaults_of(table: Mapping[str, Any], path: Path, name: str, commands: Comma
     """The values in a table, by command and parameter.
 
     A top-level key applies to all commands with an option of this name. A table with the name of a
-    command applies to it, and to commands that extend it. Raises `click.UsageError`, with the
-    ``name`` of the file, when a key is not the name of an option.
+    command applies to this command and to commands that extend it. Raises `click.UsageError`, with
+    the ``name`` of the file, when a key is not the name of an option.
     """
     options = {name: _options(command) for name, command in commands.items()}
     everywhere = {
@@ -180,7 +182,7 @@ def defaults_of(table: Mapping[str, Any], path: Path, name: str, commands: Comma
     defaults: dict[str, dict[str, Any]] = {}
     for command, params in options.items():
         own = table.get(command)
-        # an option may have the name of a command: verify
+        # An option may have the name of a command, such as verify, and a value that is no table.
         own = own if isinstance(own, dict) else {}
         for key in own:
             _check(key, params.keys(), name, command)
@@ -196,16 +198,16 @@ def defaults_of(table: Mapping[str, Any], path: Path, name: str, commands: Comma
 
 
 def _table(path: Path, content: bytes) -> Mapping[str, Any] | None:
-    """The settings in a file, ``None`` when a project file has none."""
+    """The table of settings in a file, ``None`` when ``pyproject.toml`` has no such table."""
     try:
         text = content.decode("utf-8")
-        # tomllib takes quadratic time in the parts of a key
+        # The time of tomllib grows with the square of the number of parts of a key.
         if max(map(len, text.splitlines()), default=0) > _MAX_LINE:
             raise ValueError(f"a line has more than {_MAX_LINE:,} characters")
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         if path.name == "pyproject.toml":
-            return None  # it belongs to other programs, which report it
+            return None  # the file belongs to other programs, which report the error
         is_deep = isinstance(error, RecursionError)
         reason = "it is nested too deeply" if is_deep else error
         raise click.UsageError(f"cannot read settings from {str(path)!r}: {reason}") from error
@@ -217,8 +219,9 @@ def _table(path: Path, content: bytes) -> Mapping[str, Any] | None:
 
 
 def _options(command: click.Command) -> dict[str, click.Option]:
-    """The options of a command by their name without dashes; of a pair such as
-    ``--verify/--no-verify``, the first.
+    """The options of a command by their long name without dashes.
+
+    A pair such as ``--verify/--no-verify`` has its first name.
     """
     options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
     by_name = {
@@ -235,7 +238,7 @@ def _check(key: str, names: Any, name: str, command: str = "") -> None:
 
 
 def _value(option: click.Option, value: Any, path: Path, name: str, key: str) -> Any:
-    """A value in the form that it has on the command line."""
+    """A value of a settings file in the form of the command line."""
     if option.multiple:
         return [
             _text(option, item, path) for item in (value if isinstance(value, list) else [value])
@@ -251,14 +254,14 @@ def _value(option: click.Option, value: Any, path: Path, name: str, key: str) ->
 def _text(option: click.Option, value: Any, path: Path) -> str:
     """A value as text.
 
-    A file is relative to the folder of the settings, wherever the command runs.
+    A relative path starts from the folder of the settings, in whatever folder the command runs.
     """
     is_file = isinstance(option.type, click.Path) and value != EXTENSIONS
     return str(path.parent / value) if is_file and isinstance(value, str) and value else str(value)
 
 
 def use(context: click.Context, settings: list[Settings], command: str) -> None:
-    """Set the defaults of a command from settings, the strongest first."""
+    """Set the defaults of a command from ``settings``, whose first entry is the strongest."""
     context.meta[_SETTINGS] = settings
     merged: dict[str, Any] = {}
     for layer in reversed(settings):

@@ -1,6 +1,6 @@
 """Entry point of the script ``xopt``.
 
-It loads as little as possible before signals have a handler.
+The module imports as little as possible before signals have a handler.
 """
 
 import os
@@ -16,7 +16,8 @@ from .exit_codes import BAD_USAGE
 def main() -> None:
     """Run the command line.
 
-    The version is printed before onnx and the commands are loaded, which takes most of a second.
+    ``xopt --version`` is answered before onnx and the commands are imported, which takes most of a
+    second.
     """
     begin(_run)
 

@@ -21,7 +21,7 @@ _CPU: Final = ("cpu", "cpuexecutionprovider")
 
 
 class StartupFile:
-    """Chooses the settings of a result, and gives the content of their file.
+    """Chooses the session settings of a result, and gives the content of their file.
 
     Attributes:
         summary: the settings in one line, empty before they are chosen.
@@ -48,7 +48,7 @@ class StartupFile:
 
 
 def check_startup(target: Path, providers: Sequence[str], runtime: str) -> None:
-    """Raise `click.UsageError`, before any work, where ``--for startup`` cannot be used.
+    """Raise `click.UsageError`, before any work, if ``--for startup`` cannot be used.
 
     Args:
         target: the file of the result.

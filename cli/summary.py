@@ -1,6 +1,4 @@
-"""The summary of an optimization, for people and for machines: how the numbers of nodes changed, by
-which patterns.
-"""
+"""The summary of an optimization, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -25,9 +23,9 @@ if TYPE_CHECKING:
     from xoptim.verification.judging.report import VerificationReport
 
 _MAX_CHANGED: Final = 4
-"""Maximum number of operators in the line about their numbers."""
+"""Maximum number of operators in the line ``operators``."""
 _SMALL_SHARE: Final = 0.02
-"""Share of the nodes below which the line about nodes names the rewrites."""
+"""Share of changed nodes below which the line ``nodes`` names the rewrites."""
 
 
 def print_changes(
@@ -41,9 +39,9 @@ def print_changes(
     """Print the numbers of nodes, with ``verbose`` also tables of operators and of patterns.
 
     Args:
-        console: to print to.
-        before: numbers of nodes by operator.
-        after: the same of the result.
+        console: the console to print to.
+        before: numbers of nodes by operator, of the original.
+        after: numbers of nodes by operator, of the result.
         applied: numbers of rewrites by pattern.
         verbose: whether to print tables.
     """
@@ -68,7 +66,7 @@ def changed_names(before: Counter[str], after: Counter[str]) -> list[str]:
 
 
 def changed_operators(before: Counter[str], after: Counter[str]) -> str:
-    """The operators whose numbers changed most; empty where none changed."""
+    """The operators whose numbers changed most; empty if no number changed."""
     changed = changed_names(before, after)
     more = f", {len(changed) - _MAX_CHANGED} more" if len(changed) > _MAX_CHANGED else ""
     shown = changed[:_MAX_CHANGED]
@@ -137,7 +135,7 @@ class Summary:
         outcome = self.outcome
         verified, report, operators = outcome.verified, outcome.report, outcome.operators
         opset_before, opset_after = outcome.opsets
-        size = self.bytes_after  # once: it counts all weights
+        size = self.bytes_after  # read once, since the property adds up all weights
         first_hints = (f"hint: {hint}" for hint in outcome.hints[:MAX_HINTS])
         return SummaryDocument(
             model=readable_path(self.model),
@@ -179,7 +177,7 @@ class Summary:
 
 
 def _print_candidates(console: Console, quantized: Quantized) -> None:
-    """Print the nodes that can be quantized, with the error that each adds and the saved time."""
+    """Print the nodes that can be quantized, each with the error it adds and the time it saves."""
     records = quantized.rows()
     if not records:
         return
@@ -192,7 +190,7 @@ def _print_candidates(console: Console, quantized: Quantized) -> None:
 def _print_verdict(
     console: Console, report: VerificationReport, loosened: str, *, verbose: bool
 ) -> None:
-    # The reason of another verdict is the last line of the command, on standard error.
+    # If the models are not equal, the last line of the command, on standard error, has the reason.
     text = report.verdict() if report.ok else f"{report.where}; the reason is below"
     console.print(f"verification  {text}{loosened}", highlight=False)
     largest = report.largest if verbose else None
@@ -205,8 +203,8 @@ def _print_verdict(
 def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = False) -> None:
     """Print the figures and the verdict.
 
-    ``verbose`` adds a line for each operator, for each pattern, for each step's time, for each
-    further hint, and for each output that a note counts.
+    ``verbose`` adds tables of the operators and patterns, the time of each step, all hints, and the
+    outputs that a note counts.
     """
     console = open_console(to_stderr=to_stderr)
     outcome = summary.outcome
@@ -215,7 +213,7 @@ def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = 
     if outcome.opsets[0] != outcome.opsets[1]:
         old, new = (opset or "none" for opset in outcome.opsets)
         console.print(f"opset         {old} → {new}")
-    size = summary.bytes_after  # once: it counts all weights
+    size = summary.bytes_after  # read once, since the property adds up all weights
     change = "" if size is None else f" → {bytes_text(size)}"
     console.print(f"size          {bytes_text(outcome.bytes_before)}{change}")
     for report in outcome.verified.reports:

@@ -40,11 +40,11 @@ class SummaryDocument(JsonResult):
         operators_after: number of nodes by operator, of the result.
         assumptions: assumptions in force, in addition to the default set.
         opset_before: version of the standard operator set; 0 for none.
-        opset_after: the same of the result.
+        opset_after: version of the standard operator set of the result; 0 for none.
         bytes_before: size of the model and its weights.
         bytes_after: size of the result; ``None`` when it was refused.
         patterns: number of applications of each pattern.
-        exactness: the weakest guarantee of what was applied.
+        exactness: the weakest guarantee of the applied patterns and steps.
         unchecked_operators: operators of the result that ``onnx.checker`` does not know.
         load_seconds: time of loading, in seconds.
         optimize_seconds: time of optimizing, in seconds.

@@ -23,9 +23,9 @@ class Rows:
     """The rows of a table.
 
     Args:
-        headings: of the columns. The first column identifies a row.
-        prose: headings of the columns that hold words: only these are wrapped, between words.
-        right: headings of the columns that are justified to the right.
+        headings: the headings of the columns. The first column identifies a row.
+        prose: the headings of columns with words. Only their cells are wrapped, between words.
+        right: the headings of the columns that are justified to the right.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Rows:
         self._rows: list[tuple[Sequence[str], str]] = []
 
     def add(self, *cells: str, style: str = "") -> None:
-        """Add a row; cells that are missing at its end are empty."""
+        """Add a row. Missing cells at its end are empty."""
         missing = [""] * (len(self._headings) - len(cells))
         self._rows.append(([*map(in_line, cells), *missing], style))
 
@@ -46,8 +46,9 @@ class Rows:
         self.add(text, style="bold")
 
     def print(self, console: Console) -> None:
-        """Print the rows as a table if it fits, else with the rest of each row below its
-        beginning.
+        """Print the rows as a table, if it fits into the width of the console.
+
+        Otherwise, the cells of a row that do not fit are printed below the row.
         """
         rows = [(self._headings, "bold"), *self._rows]
         widths = [
@@ -94,8 +95,8 @@ class Rows:
 
 
 def print_json(value: Any) -> None:
-    """Print a result, or results, as JSON: NaN and infinities are texts.
+    """Print a result, or results, as JSON, in which NaN and infinities are texts.
 
-    The temporary folder of a model that was read from a stream is not shown.
+    The temporary folder of a model that was read from a stream is not printed.
     """
     click.echo(readable(json.dumps(json_value(value), indent=2, allow_nan=False)))

@@ -1,4 +1,4 @@
-"""The parts that commands with the option ``--target`` share."""
+"""Functions for all commands with the option ``--target``."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from .options import option
 from .preparation import sizes_of
 
 PLACING: Final = ("software_device", "custom_op_lib")
-"""Parameters that count when a provider places nodes, even if no model is run."""
+"""Parameters with an effect on the placement of nodes, even if no model is run."""
 _PROCESSOR: Final = ("cpu", "cpuexecutionprovider")
 _MAX_OPERATORS: Final = 6
 """Maximum number of operators that a summary names."""
@@ -36,10 +36,10 @@ def max_partitions_option() -> Any:
 
 
 def check_target(name: str, providers: Sequence[str], *, needs_contrib: bool = False) -> None:
-    """Raise `click.UsageError` for options that contradict a target; an empty name is none.
+    """Raise `click.UsageError` for options that contradict a target.
 
     Args:
-        name: of the target.
+        name: the name of the target; empty for none.
         providers: execution providers that run the model.
         needs_contrib: whether a contrib operator of onnxruntime reads 4-bit weights.
     """
@@ -59,7 +59,7 @@ def check_target(name: str, providers: Sequence[str], *, needs_contrib: bool = F
 
 
 def provider_there(name: str, provider: str) -> str:
-    """The provider that runs models: the target's, if a target is named.
+    """The provider that runs models: the provider of the target, if ``name`` is not empty.
 
     Raises `click.UsageError` for a target on which no model can be run, and for a provider of
     another target.
@@ -77,7 +77,10 @@ def provider_there(name: str, provider: str) -> str:
 
 
 def _is_of(target: Target, provider: str) -> bool:
-    """Whether a provider fits a target; the CPU fits all, and any fits if there is none."""
+    """Whether a provider fits a target. The CPU fits each target.
+
+    Each provider fits a target without a provider.
+    """
     own = (target.provider, target.full_provider.lower())
     return not target.provider or provider.lower() in (*_PROCESSOR, *own)
 
@@ -93,7 +96,10 @@ def fixed_source(model: Path, fix: tuple[str, ...]) -> Source:
 
 
 def exceeded(placement: Placement, max_left: int | None, max_partitions: int | None) -> list[str]:
-    """The limits that a placement exceeds, in words; a model that does not compile exceeds each."""
+    """The limits that a placement exceeds, in words.
+
+    A model that does not compile exceeds all limits.
+    """
     limits = (
         ("left", len(placement.left), max_left),
         ("partitions", placement.partitions, max_partitions),
@@ -110,7 +116,7 @@ def exceeded(placement: Placement, max_left: int | None, max_partitions: int | N
 
 
 def left_texts(placement: Placement) -> Iterator[str]:
-    """The operators that a target does not take, most frequent first, with what would help."""
+    """The operators that a target does not take, the most frequent ones first, with advice."""
     counts = Counter(
         (node.label, node.reason, node.advice)
         for node in placement.left
@@ -125,11 +131,10 @@ def left_texts(placement: Placement) -> Iterator[str]:
 
 
 def map_of(placement: Placement) -> str:
-    """The partitions in the order of their first nodes, and the operators that run elsewhere
-    between them.
+    """The partitions of a model and the operators of other providers between them, in order.
 
-    Such as ``[118 nodes] cpu: Cast 1 [3 nodes]``; shapes, and nodes that onnxruntime computes
-    ahead, are skipped. Empty where nothing interrupts a partition.
+    An example is ``[118 nodes] cpu: Cast 1 [3 nodes]``. Nodes that compute shapes, and nodes that
+    onnxruntime computes ahead of time, are skipped. The text is empty for fewer than two parts.
     """
     sizes = Counter(node.partition for node in placement.taken)
     shapes_and_absent = {*placement.shapes, *placement.absent}
@@ -159,7 +164,7 @@ def _in_brackets(count: int) -> str:
 
 
 def _elsewhere(provider: str, counts: Counter[str]) -> str:
-    """The provider and its operators, the most frequent ones by name."""
+    """A provider and its operators, of which the most frequent ones are named."""
     names = [f"{name} {count}" for name, count in counts.most_common(_MAX_NAMED)]
     more = counts.total() - sum(count for _, count in counts.most_common(_MAX_NAMED))
     if more:

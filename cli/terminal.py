@@ -1,6 +1,4 @@
-"""Output of the command: names in a model may contain control characters, which are printed as
-escapes.
-"""
+"""Output of the command without control characters, which names in a model may contain."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -25,8 +23,9 @@ _IN_LINE: Final = {**_ESCAPES, 0x09: "\\t", 0x0A: "\\n"}
 
 
 def escaped(text: str) -> str:
-    """A text without control characters, except tabs and line breaks: ``\\x1b`` is written as four
-    characters.
+    """A text whose control characters are escaped: ``\\x1b`` becomes four characters.
+
+    Tabs and line breaks stay.
     """
     return text.translate(_ESCAPES)
 
@@ -42,15 +41,16 @@ def say(text: object, *, err: bool = False) -> None:
 
 
 class EscapedStream:
-    """A text stream that escapes everything written to it. rich writes its styles to the stream
-    below it, see `SafeConsole`.
+    """A text stream that escapes all text that is written to it.
+
+    rich writes its styles to the underlying stream (see `SafeConsole`).
     """
 
     def __init__(self, stream: TextIO) -> None:
         self.rich_proxied_file = stream
 
     def write(self, text: str | bytes) -> int:
-        """Write a text; click encodes what a shell asks for."""
+        """Write a text, or bytes: click encodes the completions that a shell asks for."""
         decoded = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
         self.rich_proxied_file.write(escaped(decoded))
         return len(text)
@@ -61,14 +61,14 @@ class EscapedStream:
             self.write(line)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "buffer":  # writing to it would skip the escapes
+        if name == "buffer":  # bytes that are written to the buffer would not be escaped
             raise AttributeError(name)
         return getattr(self.rich_proxied_file, name)
 
 
 @contextmanager
 def escaped_output() -> Iterator[None]:
-    """Escape what is written to standard output and standard error."""
+    """Escape all text that is written to standard output and standard error."""
     streams = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (stream and EscapedStream(stream) for stream in streams)
     try:
@@ -78,9 +78,9 @@ def escaped_output() -> Iterator[None]:
 
 
 class SafeConsole(Console):
-    """Prints without markup, since names may look like it, and escapes texts.
+    """A console that escapes texts, and prints each text in one line.
 
-    A text is one line.
+    Markup is off, since names in a model may look like markup.
     """
 
     def __init__(self, *, to_stderr: bool = False, width: int | None = None) -> None:

@@ -34,9 +34,7 @@ def print_times(report: BenchReport, settings: str | None) -> None:
 
 
 def _rows(report: BenchReport) -> Rows:
-    """The figures of each model, or, where there are several settings, the medians and ratios at
-    each of them.
-    """
+    """The figures of each model, or the medians and ratios at each of several settings."""
     if not report.at:
         figures = ("median", "minimum", "spread", "loading", "memory")
         rows = Rows("", *figures, right=figures)
@@ -85,7 +83,7 @@ def print_operators(
     names: Sequence[str] = (),
     limit: int | None = None,
 ) -> None:
-    """Print milliseconds of each operator in each model, at most ``limit`` operators.
+    """Print the milliseconds of each operator in each model, for at most ``limit`` operators.
 
     The largest differences to the first model come first. ``names`` are headings, by default
     ``model 1``, ``model 2``, ...
@@ -116,7 +114,7 @@ def print_operators(
 
 
 def _difference(name: str, models: Sequence[Mapping[str, OperatorTime]]) -> float:
-    """The largest difference to the first model, in seconds; the time where there is only one."""
+    """The largest difference to the first model in seconds, or the time if there is one model."""
     base = models[0].get(name, _NOTHING).seconds
     differences = (abs(entry.get(name, _NOTHING).seconds - base) for entry in models[1:])
     return max(differences, default=base)

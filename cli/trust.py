@@ -1,9 +1,9 @@
-"""Which settings count in a file that was not named.
+"""The settings that count in a file that the command line does not name.
 
-The file is found in the current folder or around it. Whoever owns it, somebody else may have
-written it: it came with an archive or a clone, or another user put it into ``/tmp``. So a setting
-that loads code or writes a file never counts there. One that weakens the verification counts in the
-user's project only, and is shown with the result.
+Such a file is found in the current folder or around it. Somebody else may have written the file,
+even if it belongs to the user. Files come with archives and clones, or another user puts one into
+``/tmp``. A setting that loads code or writes a file never counts in such a file. A setting that
+weakens the verification counts in the user's project only, and is shown with the result.
 """
 
 import shlex
@@ -24,9 +24,10 @@ from .settings import Settings
 
 _ROOTS: Final = (".git", "pyproject.toml")
 _PROMISES: Final = ("exact", "rounding")
-"""The grades of patterns for which results are compared strictly."""
+"""The grades of exactness for which results are compared within rounding."""
 _DEFAULTS: Final = ComparisonRules().tolerance(TensorProto.FLOAT)
-_MAX_CHARACTERS: Final = 200  # characters of the words to type
+_MAX_CHARACTERS: Final = 200
+"""Maximum number of characters of an option that a warning repeats with its value."""
 
 _LOADS: Final = "it loads code"
 NEVER: Final[Mapping[str, str]] = {
@@ -34,18 +35,18 @@ NEVER: Final[Mapping[str, str]] = {
     **dict.fromkeys(("report", "html", "pack", "certificate"), "it writes files"),
     "against": "it decides which changes are noticed",
 }
-"""Parameters that a file which was not named cannot set, with the reason."""
+"""Parameters that a file cannot set if the command line does not name it, with the reasons."""
 _JUDGED: Final[Mapping[str, str]] = dict.fromkeys(
     ("feeds", "test_data"), "the change that is checked may have replaced it"
 )
-"""The same when a change is checked."""
+"""Further such parameters, if the settings are read from a revision to check a change."""
 
 
 def trusted(settings: Settings, command: click.Command, name: str) -> tuple[Settings, list[str]]:
-    """The settings of a file that are trusted, and warnings about others of the command."""
+    """The trusted settings of a file, and warnings about its other settings of the command."""
     never = {**NEVER, **(_JUDGED if settings.revision else {})}
     doubt = "" if settings.revision else distrust(settings.path)
-    kept = {
+    trusted_values = {
         owner: {
             key: value
             for key, value in values.items()
@@ -57,7 +58,7 @@ def trusted(settings: Settings, command: click.Command, name: str) -> tuple[Sett
     ignored = {
         param.name: param
         for param in command.params
-        if param.name in defaults and param.name not in kept[name]
+        if param.name in defaults and param.name not in trusted_values[name]
     }
     warnings = [
         f"{settings.short_name}: {_word(param)[2:]} is ignored, since "
@@ -75,17 +76,18 @@ def trusted(settings: Settings, command: click.Command, name: str) -> tuple[Sett
         warnings.append(
             f"{settings.short_name}: {listed}: {doubt}; --config {settings.path} uses it"
         )
-    return replace(settings, defaults=kept), warnings
+    return replace(settings, defaults=trusted_values), warnings
 
 
 def _is_never(name: str, value: Any, never: Mapping[str, str]) -> bool:
-    """Whether a value of a parameter never counts; the function of a metric is code."""
+    """Whether a value of a parameter never counts. A metric with ``:`` is a function: code."""
     return name in never or (name == "metric" and ":" in str(value))
 
 
 def distrust(path: Path) -> str:
-    """The reason why a settings file does not belong to the user's project, as a sentence; empty
-    when it does.
+    """The reason why a settings file does not belong to the user's project, as a sentence.
+
+    Empty for a file of the project.
     """
     root = project_root()
     if root is None or not path.parent.is_relative_to(root):
@@ -94,8 +96,9 @@ def distrust(path: Path) -> str:
 
 
 def project_root() -> Path | None:
-    """The nearest folder, from the current one upwards, with ``.git``, else with
-    ``pyproject.toml``.
+    """The nearest folder with ``.git``, from the current folder upwards.
+
+    Without such a folder, the nearest folder with ``pyproject.toml``.
     """
     folder = Path.cwd()
     places = (
@@ -146,7 +149,7 @@ def _is_off(value: Any) -> bool:
 
 
 def _is_above(limit: float) -> Callable[[Any], bool]:
-    """A check whether a value is above a limit, or not a number."""
+    """A function that says whether a value is above ``limit``, or is not a number."""
 
     def check(value: Any) -> bool:
         try:
@@ -163,7 +166,7 @@ def _is_loose_tolerance(value: Any) -> bool:
     try:
         return any(percentage(str(text).rpartition("=")[2]) > 1 for text in texts)
     except click.BadParameter:
-        return True  # the option reports it
+        return True  # the option reports the bad value
 
 
 def _selects_loosely(value: Any) -> bool:
@@ -171,7 +174,7 @@ def _selects_loosely(value: Any) -> bool:
     try:
         rewrites = select("+".join(value) if isinstance(value, list) else value)
     except UnknownPatternError:
-        return False  # the option reports it
+        return False  # the option reports the unknown word
     return any(rewrite.exactness not in _PROMISES for rewrite in rewrites)
 
 
@@ -184,7 +187,10 @@ _LOOSENING: Final[Mapping[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("ulp", "metric", "drop_output", "run_limit", "verify_budget"), _always),
     **dict.fromkeys(("dims", "feeds", "test_data"), _always),
 }
-"""Whether the value of a parameter makes a comparison weaker; the summary shows it."""
+"""Functions that say whether the value of a parameter makes a comparison weaker.
+
+The summary shows such values.
+"""
 _ACCEPTING: Final[Mapping[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(
         ("assume", "precision", "genai", "max_shrink", "max_larger", "max_slower"), _always
@@ -192,4 +198,7 @@ _ACCEPTING: Final[Mapping[str, Callable[[Any], bool]]] = {
     "assume_from_model": _is_on,
     **dict.fromkeys(("patterns", "include"), _selects_loosely),
 }
-"""Whether the value of a parameter accepts other results, which the summary shows."""
+"""Functions that say whether the value of a parameter accepts other results.
+
+The summary shows these results.
+"""

@@ -41,7 +41,7 @@ from .terminal import say
 if TYPE_CHECKING:
     _Choice = click.Choice[str]
     _ParamType = click.ParamType[str]
-else:  # they are not generic in click 8.1
+else:  # the two classes are not generic in click 8.1
     _Choice, _ParamType = click.Choice, click.ParamType
 
 _NAMES_ELSEWHERE: Final[Mapping[str, Scheme]] = {
@@ -50,7 +50,7 @@ _NAMES_ELSEWHERE: Final[Mapping[str, Scheme]] = {
     **dict.fromkeys(("i8", "uint8", "qint8", "quint8", "w8a8"), "int8"),
     **dict.fromkeys(("i4", "uint4", "nf4", "w4a16", "q4"), "int4"),
 }
-"""The nearest schemes, by their names in other tools."""
+"""The nearest scheme to each name of a scheme in other tools."""
 
 
 STARTUP: Final = "startup"
@@ -68,7 +68,7 @@ def fraction(value: str | float) -> float:
 
 
 def _tolerance(value: str | float) -> float:
-    """A finite number of at least 0; with NaN or an infinity all models would be equal."""
+    """A finite number of at least 0: with NaN or an infinity, all models would be equal."""
     try:
         number = float(value)
     except ValueError:
@@ -112,7 +112,7 @@ def metric_option() -> Any:
 
 
 class _Tolerance(_ParamType):
-    """A percentage for all outputs, or ``OUTPUT=PERCENT`` for one; kept as text."""
+    """The text of a percentage for all outputs, or ``OUTPUT=PERCENT`` for one output."""
 
     name = "percent"
 
@@ -124,7 +124,7 @@ class _Tolerance(_ParamType):
 
 
 def tolerance_option(text: str, default: str | None = None) -> Any:
-    """The option ``--tolerance``, for all outputs or for one."""
+    """The option ``--tolerance``, for all outputs or for one output."""
     return repeated(
         f"{text}: 1%, or OUTPUT=1% (repeatable).",
         type=_Tolerance(),
@@ -289,7 +289,7 @@ class Values:
         )
 
     def samples(self) -> Sequence[Mapping[str, np.ndarray]]:
-        """The values of each file of ``--feeds``; raises when one cannot be read."""
+        """The values of each file of ``--feeds``. Raises when a file cannot be read."""
         return (
             [] if self.feeds is None else [Archive(path, "feeds") for path in files_of(self.feeds)]
         )
@@ -297,7 +297,7 @@ class Values:
     def say_first(self, *, is_compared: bool = False) -> None:
         """Say on standard error that only the first of several samples is used.
 
-        ``is_compared``: whether models are compared on all samples, and measured on the first.
+        ``is_compared`` is whether models are compared on all samples, and measured on the first.
         """
         files = [] if self.feeds is None else files_of(self.feeds)
         if len(files) > 1:
@@ -308,8 +308,8 @@ class Values:
     def read(self, *, several: bool = False) -> dict[str, Any]:
         """The values, as fields of the options that run models.
 
-        Raises before any work when they cannot be used. Dimensions with several sizes are refused
-        or, with ``several``, left open.
+        Raises, before any work, when the values cannot be used. Dimensions with several sizes are
+        refused or, with ``several``, left out.
         """
         libraries = tuple(map(library_file, self.custom_op_lib))
         feeds = {} if self.feeds is None else Archive(files_of(self.feeds)[0], "feeds")
@@ -326,8 +326,9 @@ class Values:
         }
 
     def measured(self) -> dict[str, Any]:
-        """The values, as fields of the options that measure models; each position in the lists of
-        sizes is a setting.
+        """The values, as fields of the options that measure models.
+
+        Each position in the lists of sizes is a setting at which models are measured.
         """
         lists = {name: sizes for name, sizes in read_sizes(self.dims).items() if len(sizes) > 1}
         counts = {name: len(sizes) for name, sizes in lists.items()}
@@ -356,7 +357,7 @@ def atol_option() -> Any:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The options for the values on which models are compared, and for the tolerance."""
+    """The options for the input values of a comparison of models, and for its tolerance."""
 
     verify_budget: float | None = duration(
         "Time limit of verification (default: 5 s, or 5 times the first run if that is longer)."
@@ -371,9 +372,7 @@ class Comparison:
     atol: float | None = atol_option()
 
     def idle(self, providers: Sequence[str]) -> dict[str, str]:
-        """The parameters that have no effect with others or on these providers, each with the
-        reason.
-        """
+        """The parameters without effect with other options or these providers, with reasons."""
         names = [name.lower() for name in providers]
         reasons = self.values.idle()
         if self.tf32 and not any(name.startswith("cuda") for name in names):
@@ -393,10 +392,13 @@ class Comparison:
     ) -> VerificationOptions:
         """The options of a verification.
 
-        Raises before any work when a file or a number cannot be used.
+        Raises, before any work, when a file or a number cannot be used.
 
-        ``exact`` demands equal bits; ``runs`` says whether the command runs the complete models.
-        ``several``: see `Values.read`.
+        Args:
+            providers: the execution providers to run on.
+            exact: whether the bits of the outputs must be equal.
+            runs: whether the command runs the complete models.
+            several: whether dimensions may have several sizes (see `Values.read`).
         """
         names = [name for name in ("ulp", "rtol", "atol") if getattr(self, name) is not None]
         if self.ulp is not None and len(names) > 1:
@@ -413,13 +415,13 @@ class Comparison:
 
 
 VALUES: Final = names_of(Values)
-"""Parameters of the values that models are run on."""
+"""Parameters about the values that models are run on."""
 COMPARISON: Final = [*(name for name in names_of(Comparison) if name not in VALUES), "exact"]
-"""Parameters that say how results are compared; some commands lack ``exact``."""
+"""Parameters about the comparison of results. Some commands have no ``exact``."""
 
 
 def check_values_used(reports: Sequence[VerificationReport], options: VerificationOptions) -> None:
-    """Raise when the user's values could not be used in the comparison."""
+    """Raise when no comparison was possible with values of the user."""
     unused = next((report for report in reports if report.cause == "run"), None)
     if unused is not None and (options.feeds or options.dims or options.test_data):
         raise click.UsageError(f"not verified with the given values: {unused.reason}")
@@ -437,7 +439,7 @@ def read_sizes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 
 def read_dims(texts: Sequence[str], *, several: bool = False) -> dict[str, int]:
-    """The dimensions with one size; raises for others unless ``several``."""
+    """The dimensions with one size. Raises for several sizes, unless ``several`` allows them."""
     sizes = read_sizes(texts)
     wrong = next((name for name, values in sizes.items() if len(values) > 1 and not several), None)
     if wrong is not None:
@@ -453,7 +455,10 @@ def _listed(sizes: Sequence[int]) -> str:
 
 
 def named_parts(text: str) -> list[str]:
-    """``batch=4,seq=8,16`` as two parts; a text is one part when any part lacks its ``=``."""
+    """The parts of a text such as ``batch=4,seq=8,16``: here ``batch=4`` and ``seq=8,16``.
+
+    If a part has no ``=``, the complete text is one part.
+    """
     parts = re.split(r",(?=[^,=]+=)", text)
     return parts if all("=" in part for part in parts) else [text]
 
@@ -469,7 +474,7 @@ def _dimension(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def files_of(path: Path) -> list[Path]:
-    """The archives of a folder, in the order of their names, or the file itself."""
+    """The archives of a folder in the order of their names, or the path of a file itself."""
     if not path.is_dir():
         return [path]
     archives = sorted(path.glob("*.npz"))

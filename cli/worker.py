@@ -1,7 +1,7 @@
-"""A worker process of a batch: it runs the command lines that it reads from standard input.
+"""A worker process of a batch, which runs the command lines that it reads from standard input.
 
-Each runs in a copy of this process, where the system makes copies; elsewhere this process ends with
-the first one. No thread may run here: onnxruntime, which starts some, is loaded in the copies.
+Each command runs in a copy of this process. If the system makes no copies, this process ends after
+the first command. No thread may run here: the copies import onnxruntime, which starts threads.
 """
 
 import gc
@@ -23,7 +23,8 @@ from .start import begin
 
 _MODULES: Final = ("xoptim.cli.main", "xoptim.cli.commands.optimize", "numpy.ma")
 """Modules that each command needs."""
-_SIGNALED: Final = 128  # exit codes from here on are those of signals
+_SIGNALED: Final = 128
+"""Exit code from which on a signal has ended the process."""
 _MAX_READ_BYTES: Final = 1 << 16
 
 
@@ -31,8 +32,8 @@ def main(words: Sequence[str]) -> None:
     """Run commands, and write the exit code of each to the file descriptor in ``words``.
 
     Without ``words``, only one command is run. A line of standard input is a list in JSON: a limit
-    of private memory in bytes, 0 for none, and the words of the command line. The command considers
-    the limit when it chooses how to verify a model.
+    of private memory in bytes (0 for none), and the words of the command line. The command
+    considers the limit when it chooses how to verify a model.
     """
     begin(partial(_run_all, int(words[0])) if words else _run_one)
 
@@ -58,7 +59,7 @@ def _run_all(answers: int) -> None:
 
 
 def _code_of(request: list[Any]) -> int | None:
-    """The exit code of a command; ``None`` in the process in which it has run."""
+    """The exit code of a command; ``None`` in the process in which the command has run."""
     limit, *sys.argv[1:] = request
     return supervised(partial(_run, limit))
 
@@ -77,9 +78,9 @@ def _request() -> list[Any]:
 
 @cache
 def _load() -> None:
-    """Load what each command needs, so that its copy of this process has it.
+    """Import the modules that each command needs, before this process is copied.
 
-    What cannot be loaded is reported by the commands.
+    The commands report modules that cannot be imported.
     """
     with without_output(), suppress(Exception):
         for name in _MODULES:

@@ -1,3 +1,1 @@
-"""The built-in catalogue: one folder for each family, one file for each pattern or table of
-patterns.
-"""
+"""The built-in patterns: a folder for each family, a file for each pattern or table of patterns."""

@@ -1,4 +1,4 @@
-"""Operators of onnxruntime that compute an activation on the way."""
+"""Contrib operators that fuse an activation: FusedConv and FusedGemm."""
 
 from typing import Any, ClassVar
 
@@ -21,7 +21,7 @@ from ._nodes import is_op
 
 
 class _FusedActivation(EasyPatternOptimization):
-    """An `operator` of two or three operands and one of several `activations`, as one operator.
+    """An `operator` with two or three operands and one of the `activations`, as one operator.
 
     Refuses when:
     1. a parameter of the activation is not known.
@@ -74,18 +74,18 @@ class _FusedActivation(EasyPatternOptimization):
 
 
 def _default(g: GraphView, activation: Node, name: str) -> Any:
-    """The value of a parameter that is not given; a bound that Clip lacks is the type's limit."""
+    """The default of a parameter of an activation. The bounds of Clip are the limits of float32."""
     is_clip = (
         is_op(activation, "Clip") and g.try_infer_type(activation.input[0]) == TensorProto.FLOAT
     )
-    if is_clip and g.get_argument(activation, name) is None and name not in _given(activation):
+    if is_clip and g.get_argument(activation, name) is None and name not in _bounds(activation):
         limit = float(np.finfo(np.float32).max)
         return limit if name == "max" else -limit
     return g.get_attribute(activation, name)
 
 
-def _given(clip: Node) -> list[str]:
-    """The bounds of a Clip that are operands."""
+def _bounds(clip: Node) -> list[str]:
+    """The names of the bounds of a Clip that are operands."""
     return [
         name for name, operand in zip(PARAMETERS["Clip"], clip.input[1:], strict=False) if operand
     ]

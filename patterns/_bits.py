@@ -1,4 +1,4 @@
-"""Integers of few bits: in bytes, and with scales for which onnxruntime's kernels compute."""
+"""Quantized integers: packing into bytes, and scales that onnxruntime's kernels support."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,14 +8,17 @@ import numpy as np
 from ._folding import Array
 
 _MAX_SCALE: Final = 2.0**120
-"""Largest scale or product of two, and reciprocal of the smallest, to stay in float32."""
+"""Largest scale, and largest product of two scales; the reciprocal is the smallest. float32 holds
+all of them.
+"""
 _MAX_RATIO: Final = 2.0**8
-"""Largest ratio of the scale of an operand, or a product of two, to that of the result."""
+"""Largest ratio of the scale of an operand, or a product of two scales, to the result's scale."""
 
 
 def packed(rows: Array, bits: int) -> Array:
-    """Rows of integers of 2, 4 or 8 bits in bytes, the first of a byte in its lowest bits, filled
-    up with 0 at the end.
+    """Rows of integers of 2, 4 or 8 bits, packed into bytes.
+
+    The first integer of a byte is in its lowest bits. A row is filled up with 0.
     """
     count = 8 // bits
     full = np.pad(rows, ((0, 0), (0, -rows.shape[1] % count)))
@@ -26,15 +29,16 @@ def packed(rows: Array, bits: int) -> Array:
 
 
 def are_moderate(scales: Sequence[Array], *, is_multiplied: bool) -> bool:
-    """Whether the kernels compute without overflow, and without sums that keep few digits.
+    """Whether the QLinear kernels compute with these scales without overflow or loss of digits.
 
-    QLinearAdd adds a term for all zero points to terms of up to 255 times the ratio of two scales.
-    QLinearGlobalAveragePool refuses to run with a larger ratio.
+    QLinearAdd sums terms of up to 255 times the ratio of two scales, so large ratios lose digits.
+    QLinearGlobalAveragePool fails for larger ratios.
 
     Args:
-        scales: of each operand but a bias, and of the result; one number, or one for each channel
-            of the result.
-        is_multiplied: whether the result is made of products of the first two operands.
+        scales: the scales of each operand except a bias, and of the result; one number, or one for
+            each channel of the result.
+        is_multiplied: whether the result is a product of the first two operands, or a sum of
+            products.
     """
     *operands, result = (scale.astype(np.float64) for scale in scales)
     factors = [operands[0] * operands[1]] if is_multiplied else operands

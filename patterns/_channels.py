@@ -1,6 +1,4 @@
-"""A factor and a summand for each channel: read from the nodes that apply them, and absorbed by
-weights and biases, in double precision.
-"""
+"""Scale and shift per channel, in float64: read from nodes, and absorbed by weights and biases."""
 
 from __future__ import annotations
 
@@ -31,13 +29,14 @@ from ._nodes import is_op, size_along
 def per_channel(
     g: GraphView, name: str, rank: int | None, channels: int | None, place: int = 1
 ) -> Array:
-    """A constant that differs along one axis only, as a vector of ``channels`` numbers in double
-    precision.
+    """A constant with one number per channel, as a float64 vector of ``channels`` numbers.
 
-    It is combined with a tensor of this rank, which has the channels along the axis ``place``.
+    An elementwise operator combines the constant with a tensor of this rank, whose channels are the
+    axis ``place``.
 
     Raises:
-        Declined: when it differs along other axes, would change the shape, or is not finite.
+        Declined: when the constant differs along other axes, would change the shape of the tensor,
+            or is not finite.
     """
     refusal = Declined(f"{name!r} is not one value per channel")
     array = g.get_computed_constant(name)
@@ -54,7 +53,7 @@ def per_channel(
 
 
 def output_channels(g: GraphView, weight: str, transposed: bool, group: int) -> int | None:
-    """Number of output channels of Conv, or of ConvTranspose, ``None`` when unknown."""
+    """The number of output channels of a Conv, or of a ConvTranspose; ``None`` if unknown."""
     shape = g.try_infer_shape(weight)
     if shape is None or len(shape) < 3:
         return None
@@ -66,8 +65,9 @@ def output_channels(g: GraphView, weight: str, transposed: bool, group: int) -> 
 def scale_outputs(
     g: GraphView, weight: str, scale: Array, *, transposed: bool = False, group: int = 1
 ) -> Array:
-    """Weights of Conv (M, C / group, ...) or ConvTranspose (C, M / group, ...) times a factor for
-    each output channel.
+    """The weights of a convolution times a factor for each output channel.
+
+    Their shape is (M, C / group, ...) for Conv, and (C, M / group, ...) for ConvTranspose.
 
     Raises:
         Declined: when they leave the range of their type.
@@ -76,7 +76,7 @@ def scale_outputs(
     kernel = (1,) * (weights.ndim - 2)
     shape, factors = weights.shape, scale.reshape(-1, 1, *kernel)
     summed: tuple[int, ...] = tuple(range(1, weights.ndim))
-    if transposed:  # the output channels are two axes: the group, and the channel within the group
+    if transposed:  # Split the first axis into (group, C / group): M is group times M / group.
         shape, factors = (group, -1, *shape[1:]), scale.reshape(group, 1, -1, *kernel)
         summed = (1, *range(3, weights.ndim + 1))
     scaled = weights.astype(np.float64).reshape(shape) * factors
@@ -89,7 +89,7 @@ def scaled_weights(
 ) -> Array:
     """Weights, or other parameters, times factors that broadcast to them.
 
-    ``summed`` are the axes along which they belong to one sum, as for `rounded`.
+    ``summed`` are the axes along which weights belong to the same sum; see `rounded`.
 
     Raises:
         Declined: when they leave the range of their type.
@@ -100,15 +100,16 @@ def scaled_weights(
 
 @dataclass(frozen=True)
 class ChannelAffine:
-    """A map x · scale + shift, with a number for each channel in double precision.
+    """x · scale + shift, with a float64 number for each channel.
 
     Attributes:
         source: the name of x.
-        nodes: those that compute the map, the last one first.
+        nodes: the nodes that compute it, last node first.
         scale: factor of each channel.
         shift: summand of each channel.
-        size: sum of the magnitudes of the terms of each shift that may cancel. The shift of a
-            normalization is none of them: its mean is small compared with its deviation.
+        size: for each channel, the sum of the magnitudes of terms of the shift that may cancel.
+            The shift of a normalization does not count: its mean is small compared with its
+            standard deviation.
     """
 
     source: str
@@ -119,16 +120,16 @@ class ChannelAffine:
 
     @property
     def scales(self) -> bool:
-        """Whether a node multiplies."""
+        """Whether a node scales x."""
         return not all(is_op(node, "Add", "Sub") for node in self.nodes)
 
     @property
     def shifts(self) -> bool:
-        """Whether a node adds."""
+        """Whether a node shifts x."""
         return not all(is_op(node, "Mul", "Div") for node in self.nodes)
 
     def after(self, first: ChannelAffine) -> ChannelAffine:
-        """The map that applies ``first``, and then this one."""
+        """The composition: ``first``, and then this scale and shift."""
         return ChannelAffine(
             first.source,
             (*self.nodes, *first.nodes),
@@ -139,15 +140,15 @@ class ChannelAffine:
 
     @np.errstate(all="ignore")
     def bias(self, present: Array, dtype: np.dtype, addend_size: Array | float = 0.0) -> Array:
-        """The bias of an operator whose result this map scales and shifts.
+        """The new bias of an operator that absorbs this scale and shift of its result.
 
         Args:
-            present: the bias so far, one number or one for each channel.
+            present: the present bias, one number or one for each channel.
             dtype: a floating-point type.
-            addend_size: the size of the numbers that a pure sum is added to, where it is known.
+            addend_size: the magnitude of the numbers to which the bias is added, if it is known.
 
         Raises:
-            Declined: when it leaves the range of its type, or is a sum that cancels.
+            Declined: when the bias leaves the range of its type, or is a sum that cancels.
         """
         scaled = present * self.scale
         terms = (scaled, self.size) if self.size.any() else ()
@@ -164,20 +165,20 @@ def affine_of(
     channels: int | None = None,
     place: int = 1,
 ) -> ChannelAffine:
-    """Mul, Div, Add or Sub of a constant, or BatchNormalization outside of training, as a map of
-    the channels of an operand.
+    """The scale and shift per channel that a node applies to an operand.
 
     Args:
         g: the graph.
-        node: one of these operators.
+        node: a Mul, Div, Add or Sub with a constant, or a BatchNormalization in inference mode.
         operand: the name of x.
-        rank: the rank of x; BatchNormalization does not need it.
-        channels: their number, along the axis ``place`` of x; BatchNormalization does not need it.
-        place: counted from the front.
+        rank: the rank of x; not needed for BatchNormalization.
+        channels: the number of channels of x; not needed for BatchNormalization.
+        place: the axis of the channels, counted from the front.
 
     Raises:
-        Declined: when the constant is not one finite number for each channel, or divides by zero;
-            when a parameter is not constant or not finite, or a mean too large.
+        Declined: when the constant is not one finite number for each channel, or a divisor is 0.
+            For BatchNormalization, when a parameter is not constant or not finite, or a mean is too
+            large.
     """
     if node.op_type == "BatchNormalization":
         return _normalization(g, node, operand)
@@ -190,16 +191,16 @@ def affine_of(
     if node.op_type == "Div" and not numbers.all():
         raise Declined("a divisor is 0")
     scale = 1 / numbers if node.op_type == "Div" else numbers
-    # Adding -0 changes nothing, adding 0 the sign of -0.
+    # The shift is -0, because x + -0 is x, but -0 + 0 is 0.
     return ChannelAffine(operand, (node,), scale, np.full(len(scale), -0.0), np.zeros(len(scale)))
 
 
 def _normalization(g: GraphView, node: Node, operand: str) -> ChannelAffine:
-    """BatchNormalization outside of training.
+    """The scale and shift of a BatchNormalization in inference mode.
 
     Raises:
-        Declined: when its parameters are not constant or not finite, or when the mean is so large
-            compared with the deviation that folding ``x - mean`` would lose digits.
+        Declined: when its parameters are not constant or not finite. Also when a mean is so large
+            compared with its standard deviation that folding ``x - mean`` would lose digits.
     """
     names, epsilon = node.input[1:], node.get_attribute("epsilon")
     if not all(g.is_constant(name) for name in names):
@@ -208,8 +209,8 @@ def _normalization(g: GraphView, node: Node, operand: str) -> ChannelAffine:
     if not scale.size or (variance + epsilon <= 0).any():
         raise Declined("the normalization has no channels, or variance + epsilon is not positive")
     factor = scale / np.sqrt(variance + epsilon)
-    # A normalized input has a deviation of about 1, so its product with the scale has about the
-    # size of the scale.
+    # A normalized input has a standard deviation of about 1, so its product with the scale is about
+    # as large as the scale.
     usual = np.maximum(np.maximum(np.abs(scale), median(np.abs(scale))), np.abs(bias))
     shift = bias - mean * factor
     finite = np.isfinite(factor).all() and np.isfinite(shift).all()
@@ -218,7 +219,7 @@ def _normalization(g: GraphView, node: Node, operand: str) -> ChannelAffine:
     return ChannelAffine(operand, (node,), factor, shift, np.zeros(len(factor)))
 
 
-@np.errstate(all="ignore")  # numbers that are not finite end the row of nodes
+@np.errstate(all="ignore")  # numbers that are not finite end the chain of nodes
 def affine_above(
     g: GraphView,
     name: str,
@@ -228,15 +229,18 @@ def affine_above(
     *,
     shifts: bool = False,
 ) -> ChannelAffine:
-    """The affine map that computes a result, as far up as its nodes combine one tensor with
-    constants for each channel.
+    """The scale and shift per channel that the nodes before a tensor apply, as one map.
 
-    The channels are the axis ``place``, counted from the front; the nodes are some of the
-    ``operators``, among Mul, Div, Add, Sub and BatchNormalization, and add something only where
-    ``shifts`` is set; nothing else reads the results in between. Without such nodes it is the
-    identity. Factors lie between the square roots of the smallest and of the largest normal number,
-    or are 0: a product with them overflows or underflows no sooner than the weights that they are
-    merged into.
+    The chain of nodes is as long as possible. No other node reads the results in between. Without
+    such nodes, the map is the identity. Its factors are moderate (`is_moderate`).
+
+    Args:
+        g: the graph.
+        name: the tensor.
+        place: the axis of its channels, counted from the front.
+        channels: the number of channels.
+        operators: the operators of the nodes: some of Mul, Div, Add, Sub, BatchNormalization.
+        shifts: whether nodes may add something other than 0.
     """
     zeros = np.zeros(channels)
     affine = ChannelAffine(name, (), np.ones(channels), zeros, zeros)
@@ -249,7 +253,10 @@ def affine_above(
 
 
 def _step(g: GraphView, node: Node, place: int, channels: int) -> ChannelAffine | None:
-    """The map of one node, ``None`` when it is no map of these channels or has extreme factors."""
+    """The scale and shift of one node.
+
+    ``None`` if the node does not scale or shift these channels, or has very small or large factors.
+    """
     if node.op_type == "BatchNormalization" and not is_inference_normalization(node):
         return None
     operand, result = varying_operand(g, node), node.output[0]
@@ -267,23 +274,23 @@ def _step(g: GraphView, node: Node, place: int, channels: int) -> ChannelAffine 
 
 
 def varying_operand(g: GraphView, node: Node) -> str:
-    """The operand of an Add, Mul, Sub, Div or BatchNormalization that would be mapped."""
+    """The operand of an Add, Mul, Sub, Div or BatchNormalization that is scaled or shifted."""
     is_second = g.is_constant(node.input[0]) and node.op_type in ("Add", "Mul")
     return node.input[1 if is_second else 0]
 
 
 def is_inference_normalization(node: Node | None) -> TypeGuard[Node]:
-    """Whether a node is a BatchNormalization outside of training."""
+    """Whether a node is a BatchNormalization in inference mode."""
     if not is_op(node, "BatchNormalization") or len(node.output) > 1:
         return False
     return not node.attribute.get("training_mode", 0) and node.attribute.get("spatial", 1) == 1
 
 
 class _FollowingAffine(EasyPatternOptimization):
-    """An operator that absorbs the node that scales or shifts each channel of its result.
+    """An operator that absorbs a following node, which scales or shifts each channel of its result.
 
     Class attributes:
-        following: the operators of that node, among those that `affine_of` reads.
+        following: the operators of the following node, among those that `affine_of` reads.
     """
 
     phase: ClassVar[Phase] = "specialize"
@@ -291,10 +298,10 @@ class _FollowingAffine(EasyPatternOptimization):
     following: ClassVar[tuple[str, ...]]
 
     def followed(self, g: PatternBuilder, y: Symbol, c: Constant | None = None) -> Symbol:
-        """The node that reads a result, and the constant ``c`` unless it is a BatchNormalization.
+        """The following node, which reads ``y``, and the constant ``c`` except for a normalization.
 
-        Captures its operator as ``following`` where there are several, the parameters of a
-        normalization as ``norm``, and ``epsilon``.
+        Captures its operator as ``following`` if there are several. The parameters of a
+        BatchNormalization are captured as ``norm`` and ``epsilon``.
         """
         operator = self.following[0]
         if len(self.following) > 1:
@@ -314,6 +321,6 @@ class _FollowingAffine(EasyPatternOptimization):
         channels: int | None = None,
         place: int = 1,
     ) -> ChannelAffine:
-        """The map of the node that follows; arguments and errors as for `affine_of`."""
+        """The scale and shift of the following node; arguments and errors as for `affine_of`."""
         *_, producer, node = m.nodes
         return affine_of(g, node, producer.output[0], rank=rank, channels=channels, place=place)

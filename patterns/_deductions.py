@@ -1,6 +1,4 @@
-"""Deductions from the definition of an operator, for patterns that drop or merge operators that
-move no element.
-"""
+"""Deductions about nodes that move no element, such as Reshape, to drop or merge them."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,23 +10,22 @@ from ._shapes import is_given_size
 
 
 def keeps_shape(g: GraphView, node: Node, source: str | None = None) -> bool:
-    """Whether the first result of a node is known to have the shape of ``source``, by default its
-    first operand.
+    """Whether the first result of a node is known to have the shape of ``source``.
 
-    Names of dimensions that the model declares for the result are ignored: exporters write
-    ``batch`` and ``seq`` on outputs that are shorter than the input of these dimensions, and no
-    runtime raises an error.
+    ``source`` is the first operand by default. Dimension names that the model declares for the
+    result are ignored: exporters declare names like ``seq`` on outputs that are shorter than the
+    inputs with these names, and no runtime raises an error.
     """
     source = node.input[0] if source is None else source
-    # The first test is cheap and may rely on declared shapes, the second one infers from the
-    # operands alone.
+    # The first test is cheap, but may rely on declared shapes. The second one infers the shape from
+    # the operands alone.
     return g.same_shape(source, node.output[0]) and g.infer(node)[0].shape == g.try_infer_shape(
         source
     )
 
 
 def known_values(g: GraphView, name: str) -> tuple[Dim, ...] | None:
-    """Elements of an integer vector, numbers or symbols, when all are known."""
+    """The elements of an integer vector, numbers or symbols; ``None`` if one is unknown."""
     data = g.info(name).data
     if data is not None:
         return data
@@ -39,12 +36,16 @@ def known_values(g: GraphView, name: str) -> tuple[Dim, ...] | None:
 def survives_zeros(
     middle: Shape | None, target: Sequence[Dim] | None, nonzero: Callable[[Dim], bool] = is_nonzero
 ) -> bool:
-    """Whether a target for ``middle`` gives its sizes even where a symbol in it is 0, and so copies
-    a size of ``middle``.
+    """Whether the result of a Reshape has the sizes of its target even if a symbol in it is 0.
 
-    A symbol that divides the size that it would copy copies a 0 then. If none does, and nothing
-    else may be 0, the run ends with an error. ``nonzero`` says whether a size is known, or assumed,
-    not to be 0.
+    A 0 in the target copies the size of ``middle``, the operand, at this index. If the symbol
+    divides this size, the size is 0 as well, and the result is right. If no symbol does, and no
+    other size may be 0, the run fails, as the original does.
+
+    Args:
+        middle: the shape of the operand.
+        target: the elements of the target.
+        nonzero: returns whether a size is known or assumed not to be 0.
     """
     if (
         middle is None
@@ -64,11 +65,10 @@ def survives_zeros(
 
 
 def reshapes_as_inferred(g: GraphView, node: Node) -> bool:
-    """Whether the shape inferred for the result of a node holds even where a size that a Reshape
-    reads is 0 at run time.
+    """Whether the result of a node has the inferred shape even if a size is 0 at run time.
 
-    Inference uses the elements of the target as sizes, but a Reshape without ``allowzero`` copies
-    an axis in place of 0. All other nodes give the inferred shape.
+    Only Reshape matters. Inference takes the elements of its target as sizes, but without
+    ``allowzero``, a 0 copies the size of the operand.
     """
     if node.op_type != "Reshape" or node.opset < 5 or node.attribute.get("allowzero"):
         return True
@@ -78,8 +78,8 @@ def reshapes_as_inferred(g: GraphView, node: Node) -> bool:
     result = g.infer(node)[0].shape
     if result is None:
         return True
-    # Where a size may not fit its element type, the target holds a wrapped integer and only the
-    # shape holds the size.
+    # If a size may exceed the element type of the target, the target holds a wrapped integer; only
+    # the inferred shape has the size.
     sizes = [
         dim if before_wrapping(size) is dim else size
         for size, dim in zip(target, result, strict=True)
@@ -92,11 +92,11 @@ def reshapes_as_inferred(g: GraphView, node: Node) -> bool:
 
 
 def determined_target(g: GraphView, node: Node) -> list[int] | None:
-    """A constant target for a Reshape in which -1 stands for the only computed dimension; ``None``
-    without such a target.
+    """A constant target for a Reshape with a single computed dimension, which becomes -1.
 
-    The number of elements and the other dimensions determine this one, if no other is 0. So its
-    value does not matter, even if it is 0 or -1 at run time, as long as the original runs.
+    The number of elements and the other dimensions determine this dimension, if no other is 0. So
+    its value does not matter, even if it is 0 or -1 at run time, as long as the original runs.
+    ``None`` if there is no such target.
     """
     source, values = g.try_infer_shape(node.input[0]), known_values(g, node.input[1])
     if source is None or values is None or (0 in values and node.attribute.get("allowzero")):
@@ -120,21 +120,23 @@ def determined_target(g: GraphView, node: Node) -> list[int] | None:
 def merged_target(
     source: Sequence[Dim] | None, copied: Sequence[Dim | None] | None, target: Sequence[Dim]
 ) -> list[Dim] | None:
-    """The target for a Reshape of ``source`` that gives the sizes of ``target``, where a 0 stands
-    for the size in ``copied``; ``None`` if there is none.
+    """The target for a Reshape of ``source``, from the target for another operand.
 
-    There, a 0 copies the size of ``source`` in its place: it stays where that is the same size, and
-    becomes a number otherwise.
+    A 0 in ``target`` stands for the size in ``copied``. In the result, it copies the size of
+    ``source``: it stays if the two sizes are equal, and becomes a number if the size is static.
+    ``None`` if neither is possible.
     """
     merged: list[Dim] = []
     for axis, size in enumerate(target):
-        wanted = copied[axis] if copied is not None and axis < len(copied) else None
+        copied_size = copied[axis] if copied is not None and axis < len(copied) else None
         if is_nonzero(size) or (
-            source is not None and wanted is not None and [*source[axis : axis + 1]] == [wanted]
+            source is not None
+            and copied_size is not None
+            and [*source[axis : axis + 1]] == [copied_size]
         ):
             merged.append(size)
-        elif size == 0 and isinstance(wanted, int) and wanted > 0:
-            merged.append(wanted)
+        elif size == 0 and isinstance(copied_size, int) and copied_size > 0:
+            merged.append(copied_size)
         else:
             return None
     return merged

@@ -1,4 +1,4 @@
-"""The letters of an Einsum, and operands with their axes in another order."""
+"""Einsum equations: their letters, and changes of operands to another order of axes."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,9 +7,9 @@ from typing import NamedTuple
 def parse(equation: str, operands: int) -> tuple[list[str], str] | None:
     """The letters of the operands and of the result of an equation such as ``"bij,bjk->bik"``.
 
-    Without arrow the result has the letters that occur once, sorted. ``None`` for an equation for
-    another number of operands, with an ellipsis, with a letter twice in one term, or with one in
-    the result only.
+    Without an arrow, the result has the letters that occur once, sorted. ``None`` if the equation
+    has another number of operands, an ellipsis, a letter twice in one term, or a letter only in the
+    result.
     """
     terms, arrow, result = equation.replace(" ", "").partition("->")
     letters = terms.split(",")
@@ -27,22 +27,25 @@ def parse(equation: str, operands: int) -> tuple[list[str], str] | None:
 
 
 class EquationOperand(NamedTuple):
-    """The changes to an operand: a permutation (``None`` for none), then axes of length 1 at these
-    places.
+    """The changes of an operand.
+
+    Attributes:
+        perm: a permutation of its axes; ``None`` for none.
+        axes: axes of size 1 to insert after the permutation.
     """
 
     perm: list[int] | None
     axes: list[int]
 
 
-def arrange(letters: str, wanted: Sequence[str]) -> EquationOperand:
-    """Bring the axes of an operand into an order.
+def arrange(letters: str, order: Sequence[str]) -> EquationOperand:
+    """The changes that bring the axes of an operand into an order of letters.
 
-    Letters that it lacks get axes of length 1, but for leading ones; an empty letter always gets
-    one.
+    A letter that the operand lacks gets an axis of size 1, except leading letters. An empty letter
+    always gets one.
     """
-    perm = [letters.index(c) for c in wanted if c in letters and c]
-    # "" is in every string
-    first = next((i for i, c in enumerate(wanted) if c in letters), len(wanted))
-    axes = [i for i, c in enumerate(wanted[first:]) if not c or c not in letters]
+    perm = [letters.index(c) for c in order if c in letters and c]
+    # The empty letter counts as present: "" is in every string.
+    first = next((i for i, c in enumerate(order) if c in letters), len(order))
+    axes = [i for i, c in enumerate(order[first:]) if not c or c not in letters]
     return EquationOperand(None if perm == sorted(perm) else perm, axes)

@@ -1,9 +1,7 @@
-"""Constants that patterns derive from constants: computed in double precision, and one guard for
-all of them.
+"""Constants that patterns compute from constants, in float64, with one guard for all of them.
 
-The guard is `rounded`. It compares the rounded constant with the computed one. A constant that
-leaves the range of its type, or loses its digits there, ends the match: the guard raises
-`Declined`.
+The guard is `rounded`. It compares the rounded constant with the computed one, and raises
+`Declined` if a constant leaves the range of its type, or loses digits. This ends the match.
 """
 
 import math
@@ -21,19 +19,19 @@ from xoptim.match.by_definition import fits as fits
 Array: TypeAlias = np.ndarray[Any, Any]
 
 FOLD_LIMIT: Final = 1 << 16
-"""Constants of more elements are not combined: the result would have to be stored next to them."""
+"""Maximum elements of constants that are combined: the originals may have to stay in the model."""
 _MARGIN: Final = 2.0**-4
-"""Derived numbers above this fraction of the largest number of their type are not stored."""
+"""Largest computed number, as a fraction of the largest number of its type."""
 _NEGLIGIBLE: Final = 2.0**-6
-"""A factor may lose digits below this fraction of the rounding error of the largest one in the same
+"""Largest error of a factor, as a fraction of the rounding error of the largest factor in the same
 sum.
 """
 
 
 def median(numbers: Array) -> float:
-    """The median of numbers in double precision, NaN if one of them is.
+    """The median of float64 numbers; NaN if one of them is NaN.
 
-    ``numpy.median`` imports masked arrays, which takes longer than a small model.
+    ``numpy.median`` imports masked arrays, which takes longer than optimizing a small model.
     """
     ordered = np.sort(numbers, axis=None)  # NaN comes last
     if not ordered.size or np.isnan(ordered[-1]):
@@ -51,23 +49,23 @@ def rounded(
     terms: Sequence[Array | float] | None = None,
     other: Array | float = 0.0,
 ) -> Array:
-    """Derived numbers in an element type.
+    """Computed numbers, rounded to an element type.
 
-    All must lie well within the range of the type: sums of products with larger ones overflow where
-    the original sums do not. Factors must keep their digits: they may neither become 0 nor
-    subnormal. Summands may, as a sum is stored with the same absolute error; but their terms may
-    not cancel (`cancels`).
+    All must lie well within the range of the type. With larger numbers, sums of products may
+    overflow although the original sums do not. Factors must keep their digits: they may become
+    neither 0 nor subnormal. Summands may, because this does not increase the absolute error of a
+    sum. But the terms of a summand must not cancel (`cancels`).
 
     Args:
-        exact: the numbers in double precision.
+        exact: the numbers in float64.
         dtype: a floating-point type.
-        summed: for factors, the axes along which they belong to one sum. There a factor may lose
-            digits that are negligible compared with the rounding error of the largest one.
-        terms: for summands: the terms whose sum they are, each broadcast-compatible with them.
-        other: for summands: the size of the other operand of the addition, where it is known.
+        summed: for factors, the axes along which they belong to the same sum. A factor may lose
+            digits that are negligible compared with the rounding error of the largest factor.
+        terms: for summands, the terms whose sum they are; they broadcast to the summands.
+        other: for summands, the magnitude of the other operand of the addition, if it is known.
 
     Raises:
-        Declined: when the type cannot hold the numbers as the grade ``rounding`` promises.
+        Declined: when the type cannot hold the numbers with the exactness ``rounding``.
     """
     wide = np.asarray(exact, np.float64)
     result = wide.astype(dtype)
@@ -75,7 +73,7 @@ def rounded(
         return result
     limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
     largest = _MARGIN * float(limits.max)
-    # `<=`, not `not >`: a NaN fails the comparison as well.
+    # With `<=`, NaN fails the comparison as well.
     if not all(bool(np.all(np.abs(numbers) <= largest)) for numbers in (wide, *(terms or ()))):
         raise Declined("a folded constant would overflow or underflow its type")
     if terms is not None:
@@ -97,10 +95,10 @@ def rounded(
 
 @np.errstate(all="ignore")
 def weight_sum(first: Array, second: Array, dtype: np.dtype) -> Array:
-    """The sum of weights of two layers that have the same input, in double precision.
+    """The sum of the weights of two layers that have the same input, in float64.
 
     Raises:
-        Declined: when so many weights cancel that a model of this type would lose precision.
+        Declined: when weights cancel, so that a model of this type would lose precision.
     """
     total = first + second
     size = np.abs(total)
@@ -110,25 +108,23 @@ def weight_sum(first: Array, second: Array, dtype: np.dtype) -> Array:
 
 
 def cancels(terms: Sequence[Array | float], usual: Array | float, dtype: np.dtype) -> bool:
-    """Whether terms are so large compared with their usual sums that the rounding of the terms
-    determines the sums.
+    """Whether terms are so large compared with their ``usual`` sums that sums lose their digits.
 
     A model that computes such a sum loses digits, and may do so on purpose: ``(x + c) - c`` rounds
-    x. The terms may be larger than the sums by the tolerance of the grade ``rounding`` over the
-    rounding error of the type: 84 for 32 bits, 8 for 16.
+    x. The limit is the tolerance of the exactness ``rounding`` divided by the rounding error of the
+    type: a term may be 84 times as large as a sum in float32, and 8 times in float16.
     """
     limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
     max_ratio = tolerance(element_type(dtype), "rounding").rtol / float(limits.eps)
-    # Terms that are NaN fail `<=` and count as cancelling.
+    # NaN fails `<=`, and counts as cancelling.
     return not all(bool(np.all(np.abs(term) <= max_ratio * np.asarray(usual))) for term in terms)
 
 
 def is_moderate(factor: Array | float, dtype: np.dtype) -> bool:
-    """Whether factors lie between the square roots of the smallest and of the largest normal
-    number, or are 0.
+    """Whether factors are 0, or between the square roots of the smallest and largest normal number.
 
-    A product with such factors overflows or underflows no sooner than the constants that they are
-    merged into.
+    If such factors are merged into constants, products with these constants overflow or underflow
+    no sooner than the constants themselves.
     """
     limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
     low, high = float(limits.smallest_normal) ** 0.5, float(limits.max) ** 0.5
@@ -137,7 +133,7 @@ def is_moderate(factor: Array | float, dtype: np.dtype) -> bool:
 
 
 def constant(g: GraphView, name: str) -> Array:
-    """Value of a constant; zero for an operand that is omitted.
+    """The value of a constant; 0 for an omitted operand.
 
     Raises:
         Declined: when the value cannot be computed ahead of time, which ends the match.
@@ -151,20 +147,16 @@ def constant(g: GraphView, name: str) -> Array:
 
 
 def doubles(g: GraphView, name: str) -> Array:
-    """Value of a constant in double precision; zero for an operand that is omitted.
-
-    Raises as `constant` does.
-    """
+    """The value of a constant in float64; 0 for an omitted operand. Raises as `constant` does."""
     return constant(g, name).astype(np.float64)
 
 
 def constant_pair(g: GraphView, a: str, b: str) -> tuple[Array, Array] | None:
-    """The values of two constants that are numbers of one type, floating-point ones widened to 64
-    bits.
+    """The values of two numeric constants of the same type; floating-point numbers as float64.
 
     Returns:
-        ``None`` when they are not such a pair, or when their result would be larger than both, or
-        one beyond `FOLD_LIMIT`.
+        ``None`` if they are not numbers of the same type, if a combination of both would be larger
+        than each, or if one has more than `FOLD_LIMIT` elements.
     """
     shapes = g.static_shape(a), g.static_shape(b)
     if any(shape is None or math.prod(shape) > FOLD_LIMIT for shape in shapes):
@@ -173,7 +165,7 @@ def constant_pair(g: GraphView, a: str, b: str) -> tuple[Array, Array] | None:
     if x is None or y is None or x.dtype != y.dtype or _broadcast_size(x, y) > max(x.size, y.size):
         return None
     dtype = element_type(x.dtype)
-    if is_float(dtype):  # 64 bits, so that only the final result is rounded
+    if is_float(dtype):  # float64, so that only the final result is rounded
         return x.astype(np.float64), y.astype(np.float64)
     return (x, y) if is_integer(dtype) else None
 
@@ -181,7 +173,7 @@ def constant_pair(g: GraphView, a: str, b: str) -> tuple[Array, Array] | None:
 def _broadcast_size(x: Array, y: Array) -> int:
     try:
         return math.prod(np.broadcast_shapes(x.shape, y.shape))
-    except ValueError:  # not broadcast to each other: no valid model
+    except ValueError:  # They do not broadcast to each other: the model is not valid.
         return FOLD_LIMIT + 1
 
 
@@ -200,8 +192,8 @@ def added(a: Array, b: Array, dtype: np.dtype) -> Array:
 def multiplied(a: Array, b: Array, dtype: np.dtype) -> Array:
     """The product of a `constant_pair` in its type, as `rounded` gives it. Integers wrap around.
 
-    Floating-point factors must be moderate and not 0: the interior result of the original, ``x ·
-    a``, then overflows or underflows no sooner than the final result.
+    Floating-point factors must be moderate and not 0. Then the intermediate result of the original,
+    ``x · a``, overflows or underflows no sooner than the final result.
     """
     product = np.asarray(a * b)
     if not is_float(element_type(dtype)):
@@ -212,19 +204,19 @@ def multiplied(a: Array, b: Array, dtype: np.dtype) -> Array:
 
 
 def scaled(g: GraphView, like: str, factor: float, name: str, *, division: bool = False) -> float:
-    """A factor times, or divided by, a constant with one element.
+    """A factor times a constant with one element, or divided by it.
 
-    The product, an attribute of 32 bits, multiplies ``like``.
+    The result becomes a float32 attribute that multiplies the tensor ``like``.
 
     Raises:
-        Declined: when the constant is zero, or the result is out of the range of the attribute or
-            needs 64 bits.
+        Declined: when the constant is 0 or not a scalar, when the result is out of the range of
+            float32, or when float32 has too few digits for the type of ``like``.
     """
     number = g.get_constant_scalar(name)
     if not number:
         raise Declined("a factor is 0, or not a constant scalar")
     value = factor / float(number) if division else factor * float(number)
-    # a guard only: the attribute is rounded where it is written
+    # This is only the guard; the attribute is rounded when it is written.
     rounded(value, np.dtype(np.float32))
     if not fits(g, like, value):
         raise Declined("a factor would lose precision as a float32 attribute")

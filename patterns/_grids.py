@@ -1,4 +1,4 @@
-"""Tensors of positions, made by Range, Unsqueeze, Reshape and Expand."""
+"""Tensors of indices that Range, Unsqueeze, Reshape and Expand compute, such as meshgrids."""
 
 from itertools import chain
 from typing import Any, NamedTuple
@@ -17,18 +17,19 @@ from ._shapes import (
 )
 
 Sizes = tuple[tuple[str, dict[str, Any] | None], ...]
-"""Parts of a vector of sizes, each a vector or number and ``None``, or a tensor and the attributes
-of a Shape that takes a part of its shape.
+"""Parts of a vector of sizes. A part is a vector or scalar and ``None``, or a tensor and the
+attributes of the Shape that reads the sizes from it.
 """
 
 
 class Grid(NamedTuple):
-    """Positions that a tensor of indices lists, all of them, in order.
+    """A tensor of indices that lists all positions of a grid, in order.
 
     Attributes:
-        shape: of the tensor, but for its last axis; other axes than those below have size 1.
-        axes: for each column of the indices, the axis along which it counts, rising; of size 1 for
-            a column of zeros.
+        shape: the shape of the tensor, without its last axis. Axes that are not in ``axes`` have
+            size 1.
+        axes: for each column of the indices, the axis along which it counts, in ascending order. It
+            has size 1 for a column of zeros.
     """
 
     shape: Shape
@@ -41,8 +42,9 @@ class Grid(NamedTuple):
 
 
 def columns_of(g: GraphView, name: str) -> tuple[str, ...]:
-    """The tensors that are concatenated to the columns of a tensor of indices, of GatherND or
-    ScatterND; itself otherwise.
+    """The columns of a tensor of indices of GatherND or ScatterND, if a Concat joins them.
+
+    Otherwise the tensor itself, as a single column.
     """
     node, rank = g.node_before(name), g.info(name).rank
     return (
@@ -53,14 +55,15 @@ def columns_of(g: GraphView, name: str) -> tuple[str, ...]:
 
 
 def grid_of(g: GraphView, name: str) -> Grid | None:
-    """The grid whose positions a tensor of indices lists; ``None`` when it is not known to."""
+    """The grid whose positions a tensor of indices lists; ``None`` if it is not known to be one."""
     shape, columns = g.try_infer_shape(name), columns_of(g, name)
     if not shape or shape[-1] != len(columns):
         return None
     axes: list[int] = []
     for column in columns:
         axis = counted_column(g, column, shape[:-1])
-        if axis is None and uniform_value(g, column) == 0:  # counts along an axis of one position
+        # A column of zeros counts along an axis of size 1.
+        if axis is None and uniform_value(g, column) == 0:
             axis = next(
                 (a for a in range(axes[-1] + 1 if axes else 0, len(shape) - 1) if shape[a] == 1),
                 None,
@@ -68,16 +71,16 @@ def grid_of(g: GraphView, name: str) -> Grid | None:
         if axis is None:
             return None
         axes.append(axis)
-    rest = [size for axis, size in enumerate(shape[:-1]) if axis not in axes]
+    other_sizes = [size for axis, size in enumerate(shape[:-1]) if axis not in axes]
     return (
         Grid(shape[:-1], axes)
-        if axes == sorted(set(axes)) and all(size == 1 for size in rest)
+        if axes == sorted(set(axes)) and all(size == 1 for size in other_sizes)
         else None
     )
 
 
 def counted_column(g: GraphView, name: str, grid: Shape) -> int | None:
-    """The axis along which a column of indices over a grid counts from 0; ``None`` if none does."""
+    """The axis of a grid along which a column of indices counts from 0, or ``None``."""
     return counted_axis(g, name, (*grid, 1)) if g.try_infer_shape(name) == (*grid, 1) else None
 
 
@@ -88,7 +91,7 @@ def counted_axis(g: GraphView, name: str, shape: Shape, depth: int = 8) -> int |
     """
     node = g.node_before(name)
     if is_op(node, "Range"):
-        first, step = (g.get_constant_scalar(node.input[place]) for place in (0, 2))
+        first, step = (g.get_constant_scalar(node.input[index]) for index in (0, 2))
         return 0 if first == 0 and step == 1 else None
     source = (
         g.try_infer_shape(node.input[0])
@@ -101,50 +104,50 @@ def counted_axis(g: GraphView, name: str, shape: Shape, depth: int = 8) -> int |
     if axis is None:
         return None
     if node.op_type == "Expand":
-        place = axis + len(shape) - len(source)
-        return place if shape[place] == source[axis] else None
+        result_axis = axis + len(shape) - len(source)
+        return result_axis if shape[result_axis] == source[axis] else None
     ones = inserted_ones(source, shape)
     return None if ones is None else [i for i in range(len(shape)) if i not in ones][axis]
 
 
 def counted_from_end(g: GraphView, name: str) -> int | None:
-    """The axis along which a result counts, from the end, where broadcasting aligns axes.
+    """The axis along which a tensor counts from 0, as a negative number, or ``None``.
 
-    ``None`` if there is no such axis.
+    Broadcasting aligns the last axes of tensors, so that negative axes can be compared.
     """
     shape = g.try_infer_shape(name)
     axis = None if shape is None else counted_axis(g, name, shape)
     return None if axis is None or shape is None else axis - len(shape)
 
 
-def computed_sizes(g: GraphView, node: Node, wanted: Shape) -> Sizes | None:
-    """Results above a node that are these sizes, together or one by one.
+def computed_sizes(g: GraphView, node: Node, sizes: Shape) -> Sizes | None:
+    """Tensors before a node from which a vector of these sizes can be made.
 
-    ``None`` when one of them is not computed.
+    ``None`` if a size is not computed before the node.
     """
-    whole = _computed(g, node, wanted)
-    if whole is not None:
-        return (whole,)
-    parts = [_computed(g, node, (size,)) for size in wanted]
+    joint_part = _computed(g, node, sizes)
+    if joint_part is not None:
+        return (joint_part,)
+    parts = [_computed(g, node, (size,)) for size in sizes]
     return (
         tuple(part for part in parts if part is not None) if parts and None not in parts else None
     )
 
 
-def _computed(g: GraphView, node: Node, wanted: Shape) -> tuple[str, dict[str, Any] | None] | None:
-    """A result with these elements, or a tensor and the part of its shape that has them."""
+def _computed(g: GraphView, node: Node, sizes: Shape) -> tuple[str, dict[str, Any] | None] | None:
+    """A tensor with these elements, or a tensor whose Shape, with attributes, returns them."""
     for name in results_above(g, node):
-        if g.info(name).data == wanted and g.info(name).rank in (0, 1):
+        if g.info(name).data == sizes and g.info(name).rank in (0, 1):
             return name, None
-    for name, shape in chain(g.given_tensors(wanted[:1]), measured_tensors(g, node)):
-        start = find_run(shape, wanted)
-        if start is not None and (len(shape) == len(wanted) or g.main_opset >= 15):
-            return name, axes_part(shape, start, len(wanted))
+    for name, shape in chain(g.given_tensors(sizes[:1]), measured_tensors(g, node)):
+        start = find_run(shape, sizes)
+        if start is not None and (len(shape) == len(sizes) or g.main_opset >= 15):
+            return name, axes_part(shape, start, len(sizes))
     return None
 
 
 def write_sizes(g: PatternRewriter, sizes: Sizes) -> tuple[str, list[Node]]:
-    """One vector of sizes, and the nodes that make it."""
+    """The name of a vector of sizes, and the nodes that compute it."""
     nodes: list[Node] = []
     names = []
     for name, part in sizes:

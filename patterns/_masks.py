@@ -1,4 +1,4 @@
-"""Positions where a mask is true, as indices."""
+"""Indices of the true elements of a mask, which NonZero computes."""
 
 from xoptim.match import GraphView
 
@@ -6,10 +6,9 @@ from ._nodes import is_op, permutation
 
 
 def mask_of(g: GraphView, indices: str) -> str | None:
-    """The mask whose true elements a matrix of indices lists, one row for each; ``None`` for other
-    indices.
+    """The mask of whose true elements a matrix holds the indices, one row for each.
 
-    The mask has one axis or more. It may be of any type that NonZero takes.
+    The mask has one axis or more, and any type that NonZero supports. ``None`` for other matrices.
     """
     node = g.node_before(indices)
     if not is_op(node, "Transpose", "Reshape"):

@@ -1,4 +1,4 @@
-"""Which operator a node is, and axes counted from the front."""
+"""Small helpers about nodes: their operator, axes counted from the front, copies."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
@@ -13,16 +13,15 @@ __all__ = ["agree_elsewhere", "axis_of", "bounds_of", "permutation", "size_along
 
 
 def size_along(g: GraphView, name: str, axis: int | None) -> Dim | None:
-    """The dimension of a result along an axis, ``None`` when one of them is unknown."""
+    """The dimension of a tensor along an axis; ``None`` if the shape or the axis is unknown."""
     shape = g.try_infer_shape(name)
     return shape[axis] if shape is not None and axis is not None and axis < len(shape) else None
 
 
 def agree_elsewhere(g: GraphView, names: Sequence[str], axis: int) -> bool:
-    """Whether tensors are known to have equal shapes but for one axis, as Concat requires.
+    """Whether tensors are known to have equal shapes except along one axis, as Concat requires.
 
-    onnxruntime concatenates empty tensors of any shape, so a run without an error does not show
-    that these shapes agree.
+    That a model runs does not show it: onnxruntime concatenates empty tensors of any shape.
     """
     shapes = [g.try_infer_shape(name) for name in names]
     first = shapes[0]
@@ -38,9 +37,7 @@ def agree_elsewhere(g: GraphView, names: Sequence[str], axis: int) -> bool:
 
 
 def bounds_of(g: GraphView, names: Sequence[str], axis: int) -> list[Dim]:
-    """The positions at which tensors of known shapes begin when they are concatenated, and the end
-    of the last one.
-    """
+    """The indices at which tensors of known shapes start in their Concat, and its end."""
     bounds: list[Dim] = [0]
     for name in names:
         size = size_along(g, name, axis)
@@ -55,7 +52,7 @@ def is_op(node: Node | None, *op_types: str) -> TypeGuard[Node]:
 
 
 def renamed(g: PatternRewriter, nodes: Sequence[Node], names: Mapping[str, str]) -> list[Node]:
-    """Copies of nodes, with other names for some of the results that they read and write."""
+    """Copies of nodes that read and write tensors with other names; ``names`` maps old to new."""
     return [
         g.make_node(
             n.op_type,
@@ -73,10 +70,13 @@ def replaced_by(
     outputs: Sequence[str] = (),
     **attributes: Any,
 ) -> Callable[..., list[Node]]:
-    """An ``apply`` that writes one operator for results, by default for the results of the last
-    node matched.
+    """An ``apply`` function that writes one operator.
 
-    Operands are results or constants; attributes may have become operands.
+    Args:
+        op_type: the operator.
+        operands: names of tensors, or constants.
+        outputs: names of its results; by default, the results of the last matched node.
+        attributes: attributes, also those that are operands in the operator set of the model.
     """
 
     def apply(g: PatternRewriter, *nodes: Node) -> list[Node]:
@@ -90,5 +90,5 @@ def replaced_by(
 
 
 def is_written_by(node: Node, pattern: str) -> bool:
-    """Whether a pattern of this name made a node, so that the opposite pattern leaves it alone."""
+    """Whether a pattern of this name wrote a node: its inverse pattern must not match it."""
     return node.metadata_props().get("xoptim.pattern") == pattern

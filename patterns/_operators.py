@@ -5,16 +5,16 @@ from typing import Final
 from xoptim.operators.registry import Trait, operators_with
 
 BROADCASTING: Final = tuple(sorted(operators_with(Trait.BROADCASTS)))
-"""All operands broadcast to the shape of the result."""
+"""Operators whose operands all broadcast to the shape of the result, such as Add."""
 STRETCHING: Final = operators_with(Trait.BROADCASTS, Trait.BROADCASTS_SECOND)
-"""At least one operand is broadcast to the shape of the result."""
+"""Operators with at least one operand that broadcasts to the shape of the result."""
 ELEMENTWISE: Final = operators_with(Trait.ELEMENTWISE)
-"""Each element of the result is computed from the elements at its position."""
+"""Operators that compute each element of the result from the element at the same index."""
 POSITIONAL: Final = operators_with(Trait.ROUNDS_BY_POSITION)
 """Elementwise operators that onnxruntime rounds differently at the end of a tensor."""
 REDUCTIONS: Final = tuple(sorted(operators_with(Trait.REDUCES)))
-"""Some axes are reduced to one number each."""
+"""Reductions to one number, such as ReduceSum."""
 REDUCING: Final = tuple(sorted(operators_with(Trait.REDUCES, Trait.ARG_REDUCES)))
-"""The same, and the positions of the largest and smallest elements."""
+"""`REDUCTIONS`, ArgMax and ArgMin."""
 MOVING: Final = operators_with(Trait.MOVES)
-"""The elements of the results are elements of the first operand."""
+"""Operators whose results consist of elements of the first operand, such as Transpose."""

@@ -1,8 +1,8 @@
-"""Pairs of int8 weights whose products with uint8 activations fit 16 bits.
+"""Pairs of int8 weights whose products with uint8 activations fit into int16.
 
-x86 CPUs without VNNI multiply by ``vpmaddubsw``: it adds the products of two neighbouring terms in
-16 bits, and saturates. A matrix multiplication is exact on every CPU where no such sum can leave
-the type, whatever the activations are.
+x86 CPUs without VNNI multiply with the instruction ``vpmaddubsw``. It adds the products of two
+neighbouring terms in int16, and saturates. A matrix multiplication is exact on every CPU if no such
+sum can exceed int16, whatever the activations are.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from xoptim.match import GraphView
 from ._folding import Array
 
 MAX_PAIR: Final = 128
-"""Largest sum of two neighbouring weights of one sign: 255 · 128 = 32,640 fits 16 bits."""
+"""Largest sum of two neighbouring weights of one sign: 255 · 128 = 32,640 fits into int16."""
 
 
 def largest_pairs(weights: Array) -> Array:
@@ -31,8 +31,9 @@ def largest_pairs(weights: Array) -> Array:
 
 
 def term_orders(weights: Array) -> Iterator[Array]:
-    """The weights of a convolution as matrices of shape (terms, outputs), in the orders in which
-    kernels read the terms: channels before positions, and after them.
+    """The weights of a convolution as matrices (terms, outputs), in both orders of their terms.
+
+    Kernels read the channels before the positions of the window, or after them.
 
     Args:
         weights: of shape (outputs, channels of a group, ...).
@@ -43,8 +44,7 @@ def term_orders(weights: Array) -> Iterator[Array]:
 
 
 def is_depthwise(weights: Array, group: int) -> bool:
-    """Whether each output of a convolution has one channel of its own: such kernels add in 32
-    bits.
+    """Whether a convolution is depthwise, with one output per channel: its kernels add in int32.
 
     Args:
         weights: of shape (outputs, channels of a group, ...).
@@ -54,9 +54,9 @@ def is_depthwise(weights: Array, group: int) -> bool:
 
 
 def pair_scales(g: GraphView, weights: Array) -> Array:
-    """The smallest scale of each column of weights with which `are_exact` holds for the integers.
+    """The smallest scale of each column of weights with which the integers are exact (`are_exact`).
 
-    0 where any scale will do. Rounding adds at most 1 to a sum.
+    0 if any scale is exact. Rounding adds at most 1 to the sum of two integers.
 
     Args:
         g: the graph; see `GraphView.cpu`.
@@ -69,7 +69,7 @@ def pair_scales(g: GraphView, weights: Array) -> Array:
 
 
 def conv_pair_scales(g: GraphView, weights: Array, group: int) -> Array:
-    """The same for each output of a convolution.
+    """The smallest scale of each output of a convolution with which the integers are exact.
 
     Args:
         g: the graph; see `GraphView.cpu`.
@@ -83,15 +83,13 @@ def conv_pair_scales(g: GraphView, weights: Array, group: int) -> Array:
 
 
 def are_conv_exact(g: GraphView, integers: Array, group: int) -> bool:
-    """The same as `are_exact` for the int8 weights of a convolution, of shape (outputs, channels of
-    a group, ...).
-    """
+    """`are_exact` for weights of a convolution, of shape (outputs, channels of a group, ...)."""
     orders = term_orders(integers)
     return is_depthwise(integers, group) or all(are_exact(g, matrix) for matrix in orders)
 
 
 def are_exact(g: GraphView, integers: Array) -> bool:
-    """Whether sums of uint8 · int8 are exact on the CPUs that the model is for.
+    """Whether sums of products of uint8 and int8 are exact on the target CPU.
 
     Args:
         g: the graph; see `GraphView.cpu`.

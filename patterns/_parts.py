@@ -1,4 +1,4 @@
-"""Branches that compute parts of a Concat in the same way."""
+"""Branches before a Concat that compute its operands in the same way, and can be merged."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -13,11 +13,11 @@ _Key = Callable[[GraphView, Node], Hashable]
 
 
 class Branch(NamedTuple):
-    """A row of nodes that ends at an operand of a Concat.
+    """A chain of nodes that computes an operand of a Concat.
 
     Attributes:
-        nodes: the nodes in the order in which they run; nothing else reads their results.
-        key: equal for branches that can be computed together.
+        nodes: the nodes, in the order in which they run. No other node reads their results.
+        key: equal for branches that can be merged.
         biases: the constant operand of each Add among the nodes.
     """
 
@@ -27,11 +27,10 @@ class Branch(NamedTuple):
 
 
 def branch(g: GraphView, name: str, key: _Key) -> Branch | None:
-    """The branch of an operand: an operator that has a key, then elementwise operators, and sums
-    with constants.
+    """The branch of an operand of a Concat, or ``None``.
 
-    ``key`` returns the key of a node that can begin a branch, ``None`` for other nodes. Branches
-    whose first nodes have equal keys may be computed together.
+    A branch starts with a node for which ``key`` returns a key, not ``None``. Elementwise operators
+    and Adds of constants follow. Branches whose first nodes have equal keys may be merged.
     """
     nodes: list[Node] = []
     steps: list[Hashable] = []
@@ -57,7 +56,7 @@ def branch(g: GraphView, name: str, key: _Key) -> Branch | None:
 
 
 def frozen(attributes: Mapping[str, Any], without: Sequence[str] = ()) -> Hashable:
-    """Attributes that can be compared, in the order of their names."""
+    """Attributes as a hashable value, sorted by name."""
     items = sorted((name, value) for name, value in attributes.items() if name not in without)
     return tuple(
         (name, tuple(value) if isinstance(value, list) else value) for name, value in items
@@ -65,42 +64,49 @@ def frozen(attributes: Mapping[str, Any], without: Sequence[str] = ()) -> Hashab
 
 
 def alike(branches: Sequence[Branch | None]) -> tuple[slice, list[Branch]] | None:
-    """The first two or more adjacent branches that have the same key, and their places."""
+    """The first run of two or more adjacent branches with equal keys, with its slice of indices."""
     start = 0
-    for place in range(1, len(branches) + 1):
+    for index in range(1, len(branches) + 1):
         first = branches[start]
         if (
-            place < len(branches)
+            index < len(branches)
             and first is not None
-            and (following := branches[place]) is not None
+            and (following := branches[index]) is not None
             and following.key == first.key
         ):
             continue
-        if place - start > 1:
-            return slice(start, place), [
-                branch for branch in branches[start:place] if branch is not None
+        if index - start > 1:
+            return slice(start, index), [
+                branch for branch in branches[start:index] if branch is not None
             ]
-        start = place
+        start = index
     return None
 
 
 def joint(
     part: slice,
-    one: Branch,
+    template: Branch,
     weight: Array,
     biases: Sequence[Array],
-    own: int,
+    count: int,
     g: PatternRewriter,
     *nodes: Node,
 ) -> list[Node]:
-    """One branch with the weights and biases of all, and the Concat, which reads its result in
-    place of theirs.
+    """The nodes of one branch instead of several, and the Concat.
 
-    The first biases, ``own`` of them, are operands of the first node. There is no Concat where no
-    other operand remains.
+    The Concat is dropped if no other operand remains.
+
+    Args:
+        part: the operands of the Concat that the branch replaces.
+        template: one of the merged branches.
+        weight: the concatenated weights of all branches.
+        biases: the concatenated biases of all branches.
+        count: number of biases that are operands of the first node; the others are added.
+        g: writes the nodes.
+        nodes: the matched nodes; the last one is the Concat.
     """
-    (first, *following), concat, rows = one.nodes, nodes[-1], iter(biases[own:])
-    y = getattr(g.op, first.op_type)(first.input[0], weight, *biases[:own], **first.attribute)
+    (first, *following), concat, rows = template.nodes, nodes[-1], iter(biases[count:])
+    y = getattr(g.op, first.op_type)(first.input[0], weight, *biases[:count], **first.attribute)
     for node in following:
         y = (
             g.op.Add(y, next(rows))

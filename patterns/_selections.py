@@ -17,13 +17,13 @@ _MAX_NODES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Indices of an axis, counted from the front, in the order in which they are selected.
+    """Selected indices of an axis, counted from the front, in their order.
 
     Attributes:
         start: the first index, a number or a symbol.
-        end: the end of the range of indices, as in Python: past the last one.
+        end: the end of the range, after the last index, as in Python.
         step: the difference of successive indices.
-        listed: the indices, where their differences are not equal.
+        listed: all indices, if their differences are not equal; otherwise empty.
     """
 
     start: Dim
@@ -33,7 +33,7 @@ class Selection:
 
     @classmethod
     def of(cls, indices: Sequence[int]) -> "Selection":
-        """The selection of these indices, at least one; a range keeps its step."""
+        """The selection of one or more indices. A range keeps its step."""
         if not isinstance(indices, range):
             step = indices[1] - indices[0] if len(indices) > 1 else 1
             steps = range(indices[0], indices[0] + step * len(indices), step) if step else range(0)
@@ -57,15 +57,15 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """A selection from a tensor.
+    """A selection of indices along one axis of a tensor.
 
     Attributes:
         node: the node that selects.
         source: the tensor.
-        axis: counted from the front.
+        axis: the axis, counted from the front.
         size: the size of the axis.
         selection: the indices, which lie within the axis.
-        drops: whether the result lacks the axis, since it is a single index.
+        drops: whether the result lacks the axis, as after a Gather by a scalar.
     """
 
     node: Node
@@ -87,10 +87,10 @@ class Selected:
 
 
 def selected(g: GraphView, node: Node | None) -> Selected | None:
-    """What a Slice along one axis selects, or a Gather by a vector or a number.
+    """The selection of a Slice along one axis, or of a Gather by a vector or a scalar.
 
-    ``None`` for another node, for no index, for one that is out of range, and where the indices or
-    the size of the axis are not constant.
+    ``None`` for other nodes. Also ``None`` if indices or the size of the axis are not constant, if
+    no index is selected, or if one is out of range.
     """
     if is_op(node, "Slice"):
         return _selected_by_slice(g, node)
@@ -118,42 +118,42 @@ def _selected_by_slice(g: GraphView, node: Node) -> Selected | None:
     if not all(isinstance(bound, list) and len(bound) == 1 for bound in bounds):
         return None
     (start,), (end,) = bounds
-    is_open = step < 0 and end < -size  # down to the first index
+    is_open = step < 0 and end < -size  # The slice reaches down to index 0.
     indices = range(size)[slice(start, None if is_open else end, step)]
     return Selected(node, node.input[0], axis, size, Selection.of(indices)) if indices else None
 
 
 def slice_of(g: GraphView, node: Node | None) -> Selected | None:
-    """What a Slice along one axis selects by steps of 1; ``None`` as for `selected`."""
+    """The selection of a Slice along one axis with step 1; ``None`` as for `selected`."""
     part = selected(g, node) if is_op(node, "Slice") else None
     return part if part is not None and part.selection.is_contiguous else None
 
 
 def index_of(g: GraphView, node: Node | None) -> Selected | None:
-    """The only index that a Gather selects; ``None`` for several, and as for `selected`."""
+    """The selection of a Gather of a single index; ``None`` for several, and as for `selected`."""
     if not is_op(node, "Gather") or g.get_constant_scalar(node.input[1]) is None:
         return None
     return selected(g, node)
 
 
 def gathers_of_all(g: GraphView, node: Node) -> list[Node] | None:
-    """The Gathers of each index of an axis, in order, at least two; ``None`` if one is missing.
+    """The Gathers of all single indices of an axis, in order; ``None`` if one is missing.
 
-    The node is one of them. All drop the axis, or none does.
+    There are at least two, and ``node`` is one of them. All drop the axis, or none does.
     """
-    own = index_of(g, node)
-    if own is None or own.size < 2:
+    first = index_of(g, node)
+    if first is None or first.size < 2:
         return None
     readers: dict[int, Node] = {}
-    for reader in g.next_nodes(own.source):
+    for reader in g.next_nodes(first.source):
         part = index_of(g, reader)
-        if part is not None and (part.axis, part.drops) == (own.axis, own.drops):
+        if part is not None and (part.axis, part.drops) == (first.axis, first.drops):
             readers.setdefault(part.start, reader)
-    return [readers[index] for index in range(own.size)] if len(readers) == own.size else None
+    return [readers[index] for index in range(first.size)] if len(readers) == first.size else None
 
 
 def joined(g: GraphView, concat: Node) -> Selected | None:
-    """What a Concat of parts of one tensor selects from it; ``None`` for several tensors."""
+    """The selection that a Concat of parts of one tensor makes; ``None`` for several tensors."""
     axis = axis_of(g, concat)
     sizes = [size_along(g, name, axis) for name in concat.input]
     if axis is None or not all(isinstance(size, int) for size in sizes):
@@ -168,11 +168,10 @@ def joined(g: GraphView, concat: Node) -> Selected | None:
 
 
 def part_of(g: GraphView, name: str, axis: int) -> tuple[str, int, int]:
-    """The tensor that a result is a part of along an axis, through Slices and Splits, and where the
-    part starts and ends.
+    """The tensor from which Slices and Splits along an axis cut ``name``, with start and end.
 
-    It is the result itself, from 0 to its size, when it is not a part. The size along the axis is a
-    number.
+    It is the tensor ``name`` itself, from 0 to its size, if no node cuts it. Its size along the
+    axis must be static.
     """
     size = size_along(g, name, axis)
     assert isinstance(size, int)
@@ -187,8 +186,9 @@ def part_of(g: GraphView, name: str, axis: int) -> tuple[str, int, int]:
 
 
 def _start_of(g: GraphView, node: Node, name: str, axis: int) -> int | None:
-    """The first index of a result of a Slice or Split along an axis, ``None`` if it is not known or
-    another axis is cut.
+    """The first index of a result of a Slice or Split along an axis.
+
+    ``None`` if it is not known, or the node cuts another axis.
     """
     if is_op(node, "Slice"):
         part = slice_of(g, node)
@@ -205,9 +205,9 @@ def _start_of(g: GraphView, node: Node, name: str, axis: int) -> int | None:
 
 
 def span_of(g: GraphView, node: Node) -> tuple[int, Selection] | None:
-    """The axis of a Slice along one axis by steps of 1, and its indices, numbers or symbols.
+    """The axis of a Slice along one axis with step 1, and its indices, numbers or symbols.
 
-    ``None`` when one of them is not known. The end may lie beyond the axis.
+    ``None`` if a bound is unknown. The end may lie beyond the axis.
     """
     axis = sliced_axis(g, node)
     size = None if axis is None else size_along(g, node.input[0], axis)
@@ -218,14 +218,14 @@ def span_of(g: GraphView, node: Node) -> tuple[int, Selection] | None:
 
 
 def far(g: GraphView) -> int:
-    """The index from which on bounds of a Slice mean the end of the axis."""
+    """The smallest bound of a Slice that means the end of the axis."""
     return OPEN_END if g.assumes("open_ends") else LAST_END
 
 
 def sliced_axis(g: GraphView, node: Node) -> int | None:
-    """The only axis that a Slice cuts, ``None`` when there are others or it is not known.
+    """The only axis of a Slice; ``None`` if there are several, or it is unknown.
 
-    Without ``axes`` it is the first one, as long as there is one start and one end.
+    Without ``axes``, it is the first axis, if the Slice has a single start and end.
     """
     axes, rank = g.get_argument(node, "axes"), g.info(node.input[0]).rank
     axes = [0] if axes is None else axes
@@ -235,7 +235,7 @@ def sliced_axis(g: GraphView, node: Node) -> int | None:
 
 
 def _bound(g: GraphView, node: Node, name: str) -> Dim | None:
-    """The only start, or end, of a Slice, ``None`` when there are others or it is not known."""
+    """The only start, or end, of a Slice; ``None`` if there are several, or it is unknown."""
     bounds, operand = g.get_argument(node, name), moved(node.op_type, name, node.opset)
     if bounds is AT_RUN_TIME and operand is not None:
         bounds = g.info(node.input[operand.place]).data

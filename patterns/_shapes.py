@@ -16,30 +16,30 @@ from ._nodes import is_op
 from ._operators import MOVING
 
 _HUGE: Final = 2**31
-"""No axis is that long; onnxruntime refuses constants of that length."""
+"""Sizes are below this number; onnxruntime rejects larger ones in the target of a Reshape."""
 _MAX_RESULTS: Final = 64
-"""Most results that are visited to find where sizes come from."""
+"""Maximum number of tensors that are visited to find the source of sizes."""
 
 _MAX_ELEMENTS: Final = 1 << 12
-"""Constants of more elements are not read."""
+"""Maximum elements of a constant that is read."""
 Movement = tuple[str, list[int]]
-"""Reshape and its target, Squeeze or Unsqueeze and axes, or Transpose and perm. No operator, the
-empty string, moves nothing, and a Squeeze without axes removes all of size 1.
+"""Reshape and its target, Squeeze or Unsqueeze and axes, or Transpose and perm. The empty string
+instead of an operator moves nothing. A Squeeze without axes removes all axes of size 1.
 """
 _CONVERTING: Final = frozenset(("Cast", "Not", "Neg"))
 COMBINING: Final = ("Sub", "Mul", "Where", "And", "Or", "Equal")
-"""Operators that make masks of numbers, which all runtimes compute alike, to the bit."""
+"""Operators of masks with numbers, whose results have the same bits in all runtimes."""
 MIRRORED: Final = {
     "Less": "Greater",
     "LessOrEqual": "GreaterOrEqual",
     "Greater": "Less",
     "GreaterOrEqual": "LessOrEqual",
 }
-"""The comparison that gives the same when its operands change places."""
+"""For each comparison, the one that gives the same result with swapped operands."""
 
 
 def results_above(g: GraphView, node: Node) -> Iterator[str]:
-    """Results that a node is computed from, the nearest ones first, a limited number."""
+    """Tensors on which a node depends, nearest first; at most about `_MAX_RESULTS`."""
     visited = dict.fromkeys(name for name in node.input if name)
     pending = list(visited)
     while pending:
@@ -52,9 +52,7 @@ def results_above(g: GraphView, node: Node) -> Iterator[str]:
 
 
 def measured_tensors(g: GraphView, node: Node) -> Iterator[tuple[str, Shape]]:
-    """Tensors whose sizes a node computes with, with their shapes: the operands of the Shape nodes
-    above it.
-    """
+    """The operands of the Shape nodes on which a node depends, with their shapes."""
     for name in results_above(g, node):
         producer = g.node_before(name)
         shape = g.try_infer_shape(producer.input[0]) if is_op(producer, "Shape") else None
@@ -63,17 +61,15 @@ def measured_tensors(g: GraphView, node: Node) -> Iterator[tuple[str, Shape]]:
 
 
 def is_given_size(g: GraphView, dim: Dim) -> bool:
-    """Whether a dimension is at least 1 where the first two dimensions of all inputs are.
+    """Whether a dimension is at least 1 if the first two dimensions of all inputs are.
 
-    These are the batch and the length, which a caller provides. A later dimension may be 0 (the
-    past of a decoder at its first step), and so may one that depends on data (the number of
-    non-zero elements, ...).
+    These are usually batch and sequence length, which the caller chooses. Other dimensions may be
+    0, such as the length of a KV cache at the first step, or the number of nonzero elements.
     """
     if not isinstance(dim, SymbolicDim) or dim.is_anonymous:
         return False
-    # Other symbols are at least 0 (past + n is 1 at the first step), and a part may be the whole (n
-    # - 1 is 0 then). Writing n + 1 for a leading n turns "n is at least 1" into "the new symbol is
-    # at least 0", which bounds can show.
+    # All symbols are at least 0: past + n may be 1, and n - 1 may be 0. Substituting n + 1 for a
+    # leading n states that n is at least 1, because the new symbol is at least 0.
     low = lower_bound(
         substitute(dim, {name: named(name) + 1 for name in dim.symbols & g.leading_symbols()})
     )
@@ -81,8 +77,9 @@ def is_given_size(g: GraphView, dim: Dim) -> bool:
 
 
 def may_be_empty(g: GraphView, dims: Sequence[Dim]) -> str:
-    """Why one of these dimensions may be 0, which kernels refuse, and the assumption against it;
-    empty if none may be.
+    """The reason to refuse because one of these dimensions may be 0, with the assumption to make.
+
+    Empty if no dimension may be 0. (Some kernels fail for empty tensors.)
     """
     dim = next((dim for dim in dims if not is_nonzero(dim) and not is_given_size(g, dim)), None)
     if dim is None:
@@ -96,24 +93,24 @@ def may_be_empty(g: GraphView, dims: Sequence[Dim]) -> str:
 
 
 def dynamic_sizes(g: GraphView, name: str) -> tuple[Dim, ...] | None:
-    """The elements of an int64 vector, where all are known and one is a symbol; else ``None``."""
+    """The elements of an int64 vector if all are known and one is a symbol, or ``None``."""
     info = g.info(name)
     if info.data is None or info.rank != 1 or info.dtype != TensorProto.INT64:
         return None
     return None if all(type(dim) is int for dim in info.data) else info.data
 
 
-def find_run(shape: Shape, wanted: Sequence[Dim]) -> int | None:
-    """First position at which a shape contains the wanted dimensions in a row."""
-    count = len(wanted)
+def find_run(shape: Shape, dims: Sequence[Dim]) -> int | None:
+    """The first index at which a shape contains the dimensions ``dims`` in a row, or ``None``."""
+    count = len(dims)
     for start in range(len(shape) - count + 1):
-        if shape[start : start + count] == tuple(wanted):
+        if shape[start : start + count] == tuple(dims):
             return start
     return None
 
 
 def axes_part(shape: Shape, start: int, count: int) -> dict[str, Any]:
-    """Attributes of a Shape that gives this many axes of a tensor from one on."""
+    """The attributes of a Shape that returns ``count`` dimensions from the axis ``start`` on."""
     end = start + count
     return {"start": start or None, "end": end if end < len(shape) else None}
 
@@ -121,12 +118,12 @@ def axes_part(shape: Shape, start: int, count: int) -> dict[str, Any]:
 def reshape_target(
     g: GraphView, source: Shape, result: Shape, inferred: Sequence[int] = ()
 ) -> list[int] | None:
-    """A constant second operand for a Reshape (without ``allowzero``) between two shapes, ``None``
-    when there is none.
+    """A constant target for a Reshape (without ``allowzero``) between two shapes, or ``None``.
 
-    Numbers are sizes, 0 copies an axis in its place, and -1 is one axis at most, such as one that
-    the present target infers. onnxruntime refuses -1 next to an axis of size 0, so a size copied
-    next to it may not be 0.
+    A static size is a number, a symbolic size at the same index is copied by 0, and at most one
+    other size is -1. onnxruntime rejects a -1 if a copied size is 0, so copied sizes must then be
+    known not to be 0. ``inferred`` are the axes that are -1 in the present target: the original
+    fails as well.
     """
     target: list[int] = []
     for position, dim in enumerate(result):
@@ -140,7 +137,6 @@ def reshape_target(
     unknown = [position for position, size in enumerate(target) if size < 0]
     if len(unknown) > 1:
         return None
-    # Where the present target has -1 already, the original fails next to an empty axis as well.
     if unknown and not set(unknown) <= set(inferred):
         copied = [source[position] for position, size in enumerate(target) if size == 0]
         if not all(is_nonzero(dim) or is_given_size(g, dim) for dim in copied):
@@ -149,9 +145,9 @@ def reshape_target(
 
 
 def movement_between(g: GraphView, source: Shape, result: Shape) -> Movement | None:
-    """Unsqueeze or Squeeze and their axes, or Reshape and a constant target, between two shapes.
+    """The Unsqueeze, the Squeeze, or the Reshape with a constant target, between two shapes.
 
-    ``None`` without any.
+    ``None`` if there is none.
     """
     for op_type, axes in (
         ("Unsqueeze", inserted_ones(source, result)),
@@ -172,7 +168,7 @@ def moved(
 ) -> str:
     """A tensor after a `Movement`.
 
-    ``outputs`` is the name of the result of an operator, if it has one already.
+    ``outputs`` may be the name that the result must have.
     """
     if not op_type:
         return name
@@ -183,9 +179,7 @@ def moved(
 
 
 def expand_target(source: Shape, result: Shape) -> list[int] | None:
-    """A constant second operand for an Expand between two shapes, ``None`` when there is none. 1
-    keeps an axis.
-    """
+    """A constant target for an Expand between two shapes, or ``None``. A 1 keeps an axis."""
     lead = len(result) - len(source)
     target: list[int] = []
     for position, dim in enumerate(result):
@@ -199,16 +193,16 @@ def expand_target(source: Shape, result: Shape) -> list[int] | None:
 
 
 def inserted_ones(source: Shape, result: Shape) -> list[int] | None:
-    """Axes of the result, all of size 1, without which it is the source.
+    """The axes of size 1 that an Unsqueeze from one shape to another inserts.
 
-    ``None`` when there are no such axes.
+    ``None`` if no Unsqueeze does it.
     """
     axes: list[int] = []
     for position, dim in enumerate(result):
-        place = position - len(axes)
-        if dim == 1 and not (place < len(source) and source[place] == 1):
+        source_axis = position - len(axes)
+        if dim == 1 and not (source_axis < len(source) and source[source_axis] == 1):
             axes.append(position)
-        elif place >= len(source) or dim != source[place]:
+        elif source_axis >= len(source) or dim != source[source_axis]:
             return None
     return axes if axes and len(result) - len(axes) == len(source) else None
 
@@ -219,21 +213,21 @@ def same_dims(a: Sequence[Dim] | None, b: Sequence[Dim] | None) -> bool:
 
 
 def broadcast_shape(g: GraphView, names: Sequence[str]) -> Shape | None:
-    """The shape that results broadcast to; ``None`` when one of their shapes is unknown."""
+    """The shape to which tensors broadcast; ``None`` if one of their shapes is unknown."""
     return broadcast_all([g.try_infer_shape(name) for name in names])
 
 
 def unstretched(g: GraphView, name: str) -> str | None:
-    """The operand of the Expand that makes a result, or of a Tile that repeats only axes of size 1.
+    """The operand of the Expand that computes a tensor, or of a Tile that only repeats size 1.
 
-    ``None`` otherwise.
+    ``None`` for other tensors.
     """
     node = g.node_before(name)
     if not is_op(node, "Expand", "Tile"):
         return None
     if node.op_type == "Tile":
         source, result = g.try_infer_shape(node.input[0]), g.try_infer_shape(name)
-        # an invalid Tile, in a branch that is never taken
+        # The Tile may be invalid if it is in a branch that never runs.
         if source is None or result is None or len(source) != len(result):
             return None
         if any(a != 1 and a != b for a, b in zip(source, result, strict=True)):
@@ -242,9 +236,9 @@ def unstretched(g: GraphView, name: str) -> str | None:
 
 
 def uniform_value(g: GraphView, name: str, depth: int = 12) -> np.ndarray | None:
-    """The number that all elements of a result are equal to, as an array of rank 0.
+    """The value of all elements of a tensor, as an array of rank 0.
 
-    ``None`` when that is not known.
+    ``None`` if the elements are not known to be equal.
     """
     shape = g.static_shape(name)
     constant = (
@@ -269,7 +263,7 @@ def uniform_value(g: GraphView, name: str, depth: int = 12) -> np.ndarray | None
             if isinstance(value, TensorProto)
             else np.zeros((), np.float32)
         )
-    # A Resize that crops may read outside of its operand, where it takes another number.
+    # A Resize that crops may read outside of its operand, where it uses extrapolation_value.
     copies = node.op_type == "Resize" and node.get_attribute("mode") == "nearest"
     if node.op_type in MOVING or (
         copies and node.get_attribute("coordinate_transformation_mode") != "tf_crop_and_resize"
@@ -286,7 +280,7 @@ def uniform_value(g: GraphView, name: str, depth: int = 12) -> np.ndarray | None
 
 
 def _combined(g: GraphView, node: Node, depth: int) -> np.ndarray | None:
-    """The number that an operator computes from operands that are full of one number each."""
+    """The value of a node whose operands each have a single value, or ``None``."""
     numbers: list[np.ndarray | None] = []
     for name in node.input if depth > 0 else ():
         numbers.append(uniform_value(g, name, depth))
@@ -297,8 +291,9 @@ def _combined(g: GraphView, node: Node, depth: int) -> np.ndarray | None:
 
 
 def _decided(g: GraphView, node: Node, depth: int) -> np.ndarray | None:
-    """The result of comparing the positions of a Range with a number, if it is the same for all, as
-    none of them is below the number.
+    """The result of comparing the integers of a Range with a number, if it is the same for all.
+
+    It is if the first integer, the smallest, is large enough. Otherwise ``None``.
     """
     (a, b), op_type = node.input, node.op_type
     low, number = least_position(g, a, depth), uniform_value(g, b, depth)
@@ -316,7 +311,7 @@ def _decided(g: GraphView, node: Node, depth: int) -> np.ndarray | None:
 
 
 def _only_element(constant: np.ndarray) -> np.ndarray | None:
-    """The first element, if all elements of a constant equal it to the bit."""
+    """The first element of a constant, if all elements have the same bits, or ``None``."""
     first = constant.ravel()[:1]
     is_uniform = constant.size == 1 or (
         constant.dtype != object and constant.tobytes() == first.tobytes() * constant.size
@@ -325,13 +320,10 @@ def _only_element(constant: np.ndarray) -> np.ndarray | None:
 
 
 def least_position(g: GraphView, name: str, depth: int = 8) -> int | None:
-    """The number from which the integers of a result count upwards.
-
-    ``None`` when Range does not make it.
-    """
+    """The first of ascending integers that a Range computes; ``None`` for other tensors."""
     node = g.node_before(name)
     if is_op(node, "Range"):
-        first, step = (g.get_constant_scalar(node.input[place]) for place in (0, 2))
+        first, step = (g.get_constant_scalar(node.input[index]) for index in (0, 2))
         return first if isinstance(first, int) and isinstance(step, int) and step > 0 else None
     return (
         least_position(g, node.input[0], depth - 1)
@@ -341,9 +333,9 @@ def least_position(g: GraphView, name: str, depth: int = 8) -> int | None:
 
 
 def broadcasts_to(g: GraphView, name: str, other: str) -> bool:
-    """Whether a result is known to broadcast to the shape of another one."""
-    shape, wanted = g.try_infer_shape(name), g.try_infer_shape(other)
-    if shape is None or wanted is None or len(shape) > len(wanted):
+    """Whether a tensor is known to broadcast to the shape of the tensor ``other``."""
+    shape, target = g.try_infer_shape(name), g.try_infer_shape(other)
+    if shape is None or target is None or len(shape) > len(target):
         return False
-    # From the last axis on, as broadcasting aligns them.
-    return all(dim in (1, axis) for dim, axis in zip(shape[::-1], wanted[::-1], strict=False))
+    # Broadcasting aligns the last axes.
+    return all(dim in (1, size) for dim, size in zip(shape[::-1], target[::-1], strict=False))

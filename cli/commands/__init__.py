@@ -1,4 +1,4 @@
-"""The commands, one per file: ``new_pattern.py`` defines ``new_pattern_command``, which is ``xopt
+"""The commands, one per file: ``new_pattern.py`` defines ``new_pattern_command`` for ``xopt
 new-pattern``.
 """
 
@@ -34,8 +34,10 @@ GROUPS: Final = {
         "mcp": "Serve agents over the Model Context Protocol (MCP).",
     },
 }
-"""All commands as the help lists them, the frequent ones first, each with the first sentence of its
-own help: to read it there, every command would be imported.
+"""All commands as the help lists them, the frequent ones first.
+
+The text of a command repeats the first sentence of its own help, so that the list of the commands
+imports none of them.
 """
 
 

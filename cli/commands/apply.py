@@ -27,10 +27,10 @@ from .explain import print_explanation
 
 @dataclass(frozen=True, slots=True)
 class NoMatch(JsonResult):
-    """Why a pattern was not applied.
+    """The reasons why a pattern was not applied.
 
     Attributes:
-        explanations: why it does not match, the nearest miss first.
+        explanations: why the pattern does not match, the nearest miss first.
     """
 
     explanations: list[Explanation]
@@ -101,7 +101,7 @@ def apply_command(model: Path, pattern: str, choices: _ApplyChoices) -> int:
 
 
 def _print_misses(error: NoMatchError, choices: _ApplyChoices) -> None:
-    """Print why the pattern does not match."""
+    """Print the reasons why the pattern does not match."""
     if choices.as_json:
         print_json(NoMatch(error.explanations))
         return

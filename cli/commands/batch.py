@@ -29,6 +29,7 @@ _LIBRARIES: Final = "custom_op_lib"
 _NAMING_FILES: Final = (_LIBRARIES, "rewrite", "feeds", "test_data")
 """Options of the optimizer that name files."""
 _MAX_REMARKS: Final = 12
+"""Maximum number of remarks that are printed."""
 _MAX_NAMES: Final = 3
 """Maximum number of models that are named with a remark."""
 
@@ -62,8 +63,9 @@ class _BatchChoices:
 
 @dataclass(frozen=True)
 class _Shared(Choices):
-    """The options of ``xopt MODEL`` without those that make no sense for many models, or that a
-    batch defines itself.
+    """The options of ``xopt MODEL`` for each model of a batch.
+
+    Plain fields are not options: they make no sense for many models, or the batch defines them.
     """
 
     output: Path | None = None
@@ -90,8 +92,9 @@ def batch_command(
     Each model runs in its own process, so a crash or a timeout loses this model only. Results keep
     the relative paths, and results.jsonl has a line per model. The same command resumes.
 
-    The worst model gives the exit code: 0 all written and equal, 3 some were not verified, 1 some
-    differ and were not written, 2 some have no result (unreadable, crashed, out of time or memory).
+    The worst model gives the exit code: 0 written and equal, 3 written but not verified, 1 not
+    written since it differs. Exit code 2 when a model has no result: unreadable, crashed, out of
+    time or memory.
     """
     idle = shared.idle()
     if choices.scheduler:
@@ -120,10 +123,10 @@ def batch_command(
 
 
 def _words(context: click.Context, idle: Container[str]) -> list[str]:
-    """The options of the optimizer that the command line or the settings choose, for the command
-    line of each model.
+    """The words with which each model's command line repeats the options of the batch.
 
-    Settings without effect are skipped: on a command line they would be refused.
+    These are options of the optimizer from the command line or the settings. Settings without
+    effect are skipped: on a command line they would be refused.
     """
     words: list[str] = []
     for param in context.command.params:
@@ -146,7 +149,7 @@ def _words(context: click.Context, idle: Container[str]) -> list[str]:
                 for text in _named_files(name, value) or (value if param.multiple else [value])
             ]
     if context.params["assume"] and not context.params["assume_fitting"]:
-        # one of many models lacks a size or an input, which is not a failure
+        # A model without the dimension or the input of an assumption is not a failure.
         words.append("--assume-fitting")
     return words
 
@@ -162,7 +165,10 @@ def _named_files(option: str, value: Any) -> list[Path]:
 
 
 def _files(context: click.Context) -> list[Path]:
-    """The files that these options name; raises click.UsageError when one does not exist."""
+    """The files that options name.
+
+    Raises `click.UsageError` when a file does not exist.
+    """
     files = [
         path for option in _NAMING_FILES for path in _named_files(option, context.params[option])
     ]
@@ -173,8 +179,9 @@ def _files(context: click.Context) -> list[Path]:
 
 
 class _Display:
-    """The progress of a batch on standard error, if ``enabled``; where that is not a terminal, also
-    a line for each model.
+    """The progress of a batch on standard error, if ``enabled``.
+
+    If standard error is not a terminal, a line is also printed for each model.
     """
 
     def __init__(self, enabled: bool) -> None:
@@ -204,7 +211,7 @@ class _Display:
 
 
 def _print_report(report: BatchReport, output: Path, settings: str | None) -> None:
-    """Print the table of the models, and a line about all of them."""
+    """Print the table of the models, their remarks, and a line about all models."""
     console = open_console()
     rows = Rows(
         "model", "status", "nodes", "size", "time", "", prose={""}, right={"nodes", "size", "time"}
@@ -240,7 +247,7 @@ def _print_report(report: BatchReport, output: Path, settings: str | None) -> No
 
 
 def _remarks(records: list[Record]) -> list[str]:
-    """The remarks, each once with its models; those about most models first."""
+    """Each remark with the models that it is about, the remarks about most models first."""
     models: dict[str, list[str]] = {}
     for record in records:
         for remark in record.remarks:

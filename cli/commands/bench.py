@@ -75,6 +75,7 @@ _WITHOUT_VERSIONS: Final = (
 )
 """Parameters that have no effect with ``--onnxruntime``."""
 _MIN_VERSIONS: Final = 2
+"""Minimum number of versions of ``--onnxruntime``."""
 _MAX_OPERATORS: Final = 8
 """Maximum number of operators whose times with several versions are printed."""
 
@@ -82,7 +83,7 @@ _MAX_OPERATORS: Final = 8
 def _versions(
     _context: click.Context, _option: click.Parameter, text: str | None
 ) -> tuple[str, ...] | None:
-    """The versions of ``--onnxruntime``, at least two."""
+    """The versions of ``--onnxruntime``: at least two different ones."""
     if text is None:
         return None
     try:
@@ -148,14 +149,13 @@ class _BenchChoices:
 def bench_command(context: click.Context, models: tuple[Path, ...], choices: _BenchChoices) -> int:
     """Measure the latency of MODELS side by side.
 
-    Ratios are relative to the first model. Dimensions that are not given are typical: batch 1,
-    sequences of 128, a KV cache of 512, images of 224, 10 s of audio. --dim seq=1,128,512 measures
-    at each.
+    Ratios are relative to the first model. Without --dim, sizes are typical: batch 1, sequences of
+    128, a KV cache of 512, images of 224, 10 s of audio. --dim seq=1,128,512 measures at each size.
 
     --onnxruntime measures one model with several versions of onnxruntime instead, on the CPU.
 
-    Exit code 1 when a model differs from the first one by more than --rtol and --atol, or than
-    --tolerance, 3 when it differs and its metadata has assumptions that were not given.
+    Exit code 1 when a model differs from the first one by more than the tolerance. Exit code 3 when
+    a model differs and its metadata has assumptions that were not given.
     """
     refuse_idle(choices.idle())
     warn_of_loosened()
@@ -200,12 +200,12 @@ def bench_command(context: click.Context, models: tuple[Path, ...], choices: _Be
 def _compared_within(
     report: BenchReport, models: Sequence[Path], choices: _BenchChoices
 ) -> BenchReport:
-    """The report with each model compared with the first one by a metric."""
+    """The report with comparisons, by a metric, of each model with the first one."""
     checks = VerificationOptions(providers=(choices.provider,))
-    first, *rest = report.models
+    first, *remaining = report.models
     times = [
         replace(entry, comparison=verify_within(models[0], model, choices.within(), checks))
-        for entry, model in zip(rest, models[1:], strict=True)
+        for entry, model in zip(remaining, models[1:], strict=True)
     ]
     return replace(report, models=(first, *times))
 
@@ -226,7 +226,7 @@ def _bench_versions(
     versions: Sequence[str],
     choices: _BenchChoices,
 ) -> int:
-    """Measure one model with several versions of onnxruntime; returns the exit code."""
+    """Measure one model with several versions of onnxruntime, and return the exit code."""
     if len(models) > 1:
         raise click.UsageError("--onnxruntime measures one model; give one")
     with Progress(enabled=not (choices.as_json or choices.quiet)) as progress:

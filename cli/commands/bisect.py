@@ -1,4 +1,4 @@
-"""``xopt bisect MODEL``: find the rewrite that makes a model compute something else."""
+"""``xopt bisect MODEL``: find the rewrite that changes the results of a model."""
 
 from __future__ import annotations
 

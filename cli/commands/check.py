@@ -48,7 +48,7 @@ from ..targeting import (
 from ..verification import COMPARISON, VALUES, Comparison
 
 _DEFAULT_SHRINK: Final = 5.0
-"""Percentage of the nodes by which a model may shrink when no check is chosen."""
+"""Percentage of the nodes by which a model may shrink, if no check is chosen."""
 
 
 @dataclass(frozen=True)
@@ -89,13 +89,13 @@ class _CheckChoices:
 
     @property
     def shrinks_at_most(self) -> float | None:
-        """The percentage of ``--max-shrink``; the default one when no check is chosen."""
+        """The percentage of ``--max-shrink``, or the default one if no check is chosen."""
         is_any = self.against is not None or bool(self.target)
         return _DEFAULT_SHRINK if self.max_shrink is None and not is_any else self.max_shrink
 
     @property
     def leaves_at_most(self) -> int | None:
-        """The number of ``--max-left``; 0 when no limit is chosen."""
+        """The number of ``--max-left``, or 0 if no limit of the placement is chosen."""
         is_any = self.max_left is not None or self.max_partitions is not None
         return self.max_left if is_any else 0
 
@@ -149,12 +149,12 @@ def check_command(models: tuple[Path, ...], choices: _CheckChoices) -> int:
     """Fail in CI if MODELS can be optimized or differ from a commit.
 
     Without --max-shrink, --against and --target, the check is --max-shrink 5%. For --max-slower,
-    the models of both revisions run in turn; a difference within the noise does not fail. --target
-    checks which nodes of each model run there; without --max-left and --max-partitions, all must.
+    the models of both revisions run in turn. A difference within the noise does not fail. --target
+    checks which nodes of each model run there. Without --max-left and --max-partitions, all must.
 
-    Exit code 1 when a check fails or two models cannot be compared, 2 when a model cannot be read,
-    3 when two models differ and their metadata has assumptions that were not given, or the target
-    cannot be used here.
+    Exit code 1 when a check fails or two models cannot be compared, 2 when a model cannot be read.
+    Exit code 3 when the target cannot be used here. The same when two models differ and their
+    metadata has assumptions that were not given.
     """
     refuse_idle(choices.idle())
     check_target(choices.target, choices.provider)
@@ -192,7 +192,7 @@ def _print(findings: Sequence[Finding], choices: _CheckChoices) -> None:
 
 
 def _shrunk(model: Path, limit: float, choices: _CheckChoices) -> Finding:
-    """Optimize a model in memory, and check how many nodes that removes."""
+    """Optimize a model in memory, and check how many nodes the optimization removes."""
     source, patterns = Source(model), choices.selection.query()
     assume = fitting(source, choices.assume, always=True)
     options = OptimizationOptions(
@@ -217,7 +217,7 @@ def _shrunk(model: Path, limit: float, choices: _CheckChoices) -> Finding:
 
 
 def _placed(model: Path, target: Target, choices: _CheckChoices) -> Finding:
-    """Ask a target which nodes of a model it takes."""
+    """Ask a target which nodes of a model it can run, and compare their number with the limits."""
     if not target.is_installed:
         text = f"on {target.name}: not installed: {target.install}"
         return Finding("target", model, False, text, (), UNAVAILABLE)

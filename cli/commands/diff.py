@@ -73,10 +73,10 @@ class _DiffChoices:
 def diff_command(first: Path, second: Path, choices: _DiffChoices) -> int:
     """Compare the graphs of FIRST and SECOND.
 
-    Compares nodes by structure and by name, attributes, constants, inputs, outputs and operator
+    Compares nodes (by structure and by name), attributes, constants, inputs, outputs and operator
     sets. --values runs both and names the first result that differs. --html draws both graphs.
 
-    Exit code 1 when there is a difference; with --html, when the outputs differ.
+    Exit code 1 when there is a difference. With --html, exit code 1 when the outputs differ.
     """
     if choices.html is not None:
         return _draw(first, second, choices.html, choices)
@@ -113,7 +113,7 @@ def _list(first: Path, second: Path, choices: _DiffChoices) -> int:
 
 
 def _print_operators(first: Path, second: Path) -> None:
-    """Print how many nodes each operator has in both models, where the numbers differ."""
+    """Print the operators whose number of nodes differs between the models, with the numbers."""
     before, after = (Counter(GraphBuilder(path).count_types()) for path in (first, second))
     names = changed_names(before, after)
     if not names:
@@ -132,7 +132,7 @@ def _print_operators(first: Path, second: Path) -> None:
 
 
 def _print(entries: list[Any], choices: _DiffChoices) -> None:
-    """Print differences, a line each, and their number."""
+    """Print each difference on a line, and the number of differences."""
     console = open_console()
     for entry in entries[: choices.limit]:
         first = "first " if choices.values and entry.is_first else ""

@@ -49,8 +49,8 @@ class _DoctorChoices:
 def doctor_command(context: click.Context, model: Path | None, choices: _DoctorChoices) -> int:
     """Report versions, providers, targets, settings, and problems.
 
-    With MODEL, run it at several sizes of each dynamic dimension instead, and name sizes that its
-    export took from the example input.
+    With MODEL, run the model at several sizes of each dynamic dimension instead, and name the sizes
+    that its export took from the example input.
 
     Exit code 1 when something does not work.
     """
@@ -68,7 +68,7 @@ def doctor_command(context: click.Context, model: Path | None, choices: _DoctorC
 
 
 def _examined(model: Path, choices: _DoctorChoices) -> int:
-    """Look for sizes of the example input in a model."""
+    """Look for sizes that a model has only because its example input had them."""
     source = Source(model)
     options = VerificationOptions(
         assignments=1,
@@ -133,7 +133,7 @@ def _print_installation(installation: Diagnosis, settings: str | None) -> None:
 
 
 def _state(target: TargetState) -> str:
-    """Version and devices of a target, or why it cannot be used; the origin of a table."""
+    """The version and device of a target, the origin of its table, or why it cannot be used."""
     if target.table:
         return f"{target.device} of {target.table}"
     if not target.fault:

@@ -39,12 +39,12 @@ from ..tables import Rows, open_console, print_json
 from ..terminal import say
 
 _PLACES: Final = 3
-"""Number of matches that the first line names."""
+"""Maximum number of matches or nodes that a line names."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainDocument(JsonResult):
-    """Why a pattern does not apply.
+    """The reasons why a pattern does not apply.
 
     Attributes:
         assumptions: assumptions in force.
@@ -96,7 +96,7 @@ def _refuse_idle(trial: TrialChoices, choices: _ExplainChoices) -> None:
 def _run_of(
     model: Path, rule: str | type[Rewrite], trial: TrialChoices, choices: _ExplainChoices
 ) -> dict[str, Any]:
-    """The run that is explained, as arguments of `explain_run` and `find_matches`."""
+    """The arguments of `explain_run` and `find_matches` that describe the run to explain."""
     assume = fitting(model, choices.assume)
     after: str | Query | None = trial.after
     opset = choices.opset
@@ -125,7 +125,7 @@ def _list_matches(
     trial: TrialChoices,
     run: dict[str, Any],
 ) -> None:
-    """List where a pattern matches, and what it captures."""
+    """List the nodes at which a pattern matches, and the values that it captures."""
     matches = find_matches(model, rule, **run)
     if trial.as_json:
         print_json(matches)
@@ -145,7 +145,7 @@ def _list_matches(
 
 
 class _ModelOrPattern(ModelFile):
-    """A model, or with ``--prove`` the name of a pattern, which is kept as a path."""
+    """A model, or with ``--prove`` the name of a pattern, which is returned as a path."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path."""
@@ -214,9 +214,9 @@ def explain_command(
 
 
 def _prove_examples(name: str, choices: _ExplainChoices, *, is_json: bool) -> None:
-    """Say how equal the examples of a pattern are proved to be; with ``-v`` also what was compared.
+    """Say how equal the examples of a pattern are proved to be; with ``-v``, print both sides.
 
-    Raises click.UsageError for anything but the name of a pattern.
+    Raises `click.UsageError` if ``name`` is not the name of a pattern.
     """
     if is_json:
         raise click.UsageError("--json has no effect with --prove; remove it")
@@ -235,9 +235,7 @@ def _prove_examples(name: str, choices: _ExplainChoices, *, is_json: bool) -> No
 
 
 def _target_lines(model: Path, kinds: Sequence[type[Rewrite]], name: str) -> list[str]:
-    """A line for each pattern: whether it is dropped for a target, and whether a lowering is
-    needed there.
-    """
+    """A line for each pattern: whether a target drops it, or needs it if it is a lowering."""
     target = named(name)
     lines: list[str] = []
     for kind in kinds:
@@ -246,13 +244,13 @@ def _target_lines(model: Path, kinds: Sequence[type[Rewrite]], name: str) -> lis
             lines.append(f"{kind.name()} {_need_of(model, kind.name(), target)}")
         elif reason:
             lines.append(f"{kind.name()} is dropped for {name}: {reason}")
-        elif not is_for_others(kind, target):  # quantization selects those for other providers
+        elif not is_for_others(kind, target):  # only quantization uses those for other providers
             lines.append(f"{kind.name()} is used for {name}")
     return lines
 
 
 def _need_of(model: Path, lowering: str, target: Target) -> str:
-    """Whether a target does not take nodes of a model that a lowering replaces."""
+    """The end of a line: whether a target needs a lowering, and for which nodes of a model."""
     source = Source(model)
     unknown = f"replaces nodes that {target.name} does not take; these are unknown"
     if not target.is_installed:

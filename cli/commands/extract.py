@@ -34,8 +34,8 @@ class _ExtractChoices:
 def extract_command(model: Path, choices: _ExtractChoices) -> int:
     """Write a subgraph of MODEL as a model.
 
-    Other inputs that the subgraph needs become its inputs as well. Weights, local functions and
-    metadata are kept. Without --from and --to, all of MODEL is written, with inferred types and
+    Other inputs of MODEL that the subgraph needs become its inputs, too. Weights, local functions
+    and metadata are kept. Without --from and --to, all of MODEL is written, with inferred types and
     shapes.
 
     With --into ENCODER, MODEL is a decoder. Keys and values of cross attention, and other results

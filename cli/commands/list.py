@@ -77,7 +77,7 @@ def list_command(name: str | None, choices: _ListChoices) -> None:
         reason = f"with {name}, which describes a pattern"
         words = {*names_of(SelectionOfAll), "proved", "tags", "as_json"}
         if not choices.selection.selects_more:
-            words.discard("include")  # of packs whose operators have patterns
+            words.discard("include")  # a pack of operators may have the pattern NAME
         refuse_idle(dict.fromkeys(sorted(words), reason))
         _describe_all(name)
         return
@@ -171,7 +171,7 @@ def providers_of(cls: Rewrite | type[Rewrite]) -> str:
 
 
 def phase_of(pattern: Rewrite | type[Rewrite]) -> str:
-    """The phase of a pattern; passes over the model have ``global``."""
+    """The phase of a pattern, or ``global`` for a pass over the model."""
     cls = pattern if isinstance(pattern, type) else type(pattern)
     return "global" if issubclass(cls, ModelPass) else cls.phase
 

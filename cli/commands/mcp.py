@@ -23,7 +23,7 @@ def mcp_command(folder: Path, choices: _McpChoices) -> None:
     """Serve agents over the Model Context Protocol (MCP).
 
     The tools optimize, explain, place, verify, stats and diff read and write models in FOLDER (by
-    default the current one), and nowhere else. `pip install 'xoptim[mcp]'` installs the SDK.
+    default the current folder), and nowhere else. `pip install 'xoptim[mcp]'` installs the SDK.
 
     \b
     {"mcpServers": {"xoptim": {"command": "xopt", "args": ["mcp", "/models"]}}}

@@ -64,7 +64,7 @@ PATIENCE: Final = 5.0
 
 
 def _growth(value: str | int) -> str:
-    """Bytes that folding may add."""
+    """The size of ``--max-growth``: the number of bytes that constant folding may add."""
     try:
         OptimizationOptions(max_growth=value)
     except ValueError as error:
@@ -186,7 +186,7 @@ class Choices:
 
     @property
     def measures(self) -> bool:
-        """Whether times are measured, which several sizes of a dimension are possible for."""
+        """Whether times are measured: only then may a dimension have several sizes."""
         return self.benchmark or self.only_if_faster or self.lowering.is_for_startup
 
     def verified(self) -> VerifyPlan:
@@ -202,8 +202,10 @@ class Choices:
         )
 
     def chosen(self) -> SelectionWithRules:
-        """The selection of patterns; with ``--fast`` also those that write contrib operators, if
-        the target runs them.
+        """The selection of patterns.
+
+        With ``--fast``, the selection has the patterns that write contrib operators of onnxruntime,
+        unless the target runs standard operators only.
         """
         is_standard = bool(self.target) and named(self.target).needs.standard_operators
         presets = ("onnxruntime",) if self.fast and not is_standard else ()
@@ -222,13 +224,13 @@ class Choices:
             "tag_nodes": self.tag and not self.changes.strip,
             "constant_folding": not self.no_fold,
             "verbose": 11 if self.verbose > 1 else self.verbose,
-            # without a listener, refusals are not constructed
+            # Without a listener, the optimizer does not construct refusals.
             "on_event": progress.event if progress.shown else None,
         }
         return OptimizationOptions(**values)
 
     def job(self, progress: Progress) -> JobOptions:
-        """The steps, without those that need the file of the result."""
+        """The steps of the command, except the steps that need the file of the result."""
         values, samples = self.comparison.values, self.comparison.values.samples()
         provider = self.provider[0]
         return JobOptions(
@@ -247,7 +249,7 @@ class Choices:
 
     @property
     def storage(self) -> Weights:
-        """How weights are stored: next to the model where its sessions should start soon."""
+        """The options for the weights: with ``--for startup``, external data next to the model."""
         is_external = self.weights.external_data or self.lowering.is_for_startup
         return replace(self.weights, external_data=is_external)
 
@@ -269,8 +271,8 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
     """Optimize MODEL, verify the result, and write it.
 
     Exit code 1 when the models differ: nothing is written. Exit code 3 when the result is written
-    but not verified: ONNX Runtime cannot run MODEL, its outputs are random, the weights do not fit
-    into memory, or the --target could not run it. The summary gives the reason.
+    but not verified. The summary gives the reason: for example, ONNX Runtime cannot run MODEL, its
+    outputs are random, or the weights do not fit into memory.
     """
     _check_alone(model, context.args, context.parent)
     _refuse_quiet_and_verbose(context)
@@ -329,7 +331,7 @@ def _print(summary: Summary, choices: Choices, *, to_stderr: bool) -> None:
 
 
 def _say_layers(outcome: Outcome) -> None:
-    """Say in how many layers onnxruntime-genai has its operator, and why not in all."""
+    """Say how many layers have the attention operator of onnxruntime-genai, and why not all."""
     layers = genai.fused_layers(outcome.verified.proto)
     say(f"attention     {layers.summary()}")
     for reason in layers.reasons:
@@ -337,7 +339,7 @@ def _say_layers(outcome: Outcome) -> None:
 
 
 def _warn(outcome: Outcome, included: Sequence[str]) -> None:
-    """Warn of requests without effect."""
+    """Warn of times that were not measured, and of ``--include`` without effect."""
     if outcome.unmeasured is not None:
         say(f"xopt: warning: not measured: {outcome.unmeasured}", err=True)
     for name in idle_includes(included, outcome.report.applied):
@@ -346,7 +348,7 @@ def _warn(outcome: Outcome, included: Sequence[str]) -> None:
 
 
 def _for_genai(choices: Choices, folder: Path, model: Path) -> Choices:
-    """The options, with those that ``--genai`` implies."""
+    """The options of the command line, and the options that ``--genai`` implies."""
     assumptions = genai.assumptions_for(Source(model).proto, folder)
     included = (*choices.selection.include, *genai.PATTERNS)
     return replace(
@@ -360,7 +362,7 @@ def _for_genai(choices: Choices, folder: Path, model: Path) -> Choices:
 def _writer(
     draft: Draft, target: Path, choices: Choices, startup: StartupFile
 ) -> Callable[[VerifiedModel], Sequence[Path]]:
-    """A function that writes a result, and the file of settings that belongs to it."""
+    """A function that writes a result, and the settings file of its session or of genai, if any."""
     folder = choices.genai
     if choices.lowering.is_for_startup:
         return writer(draft, target, startup)
@@ -377,7 +379,8 @@ def _writer(
 def _checked_target(model: Path, choices: Choices) -> Path:
     """The file of the result.
 
-    Raises before any work when it cannot be written, or not with these options.
+    Raises `click.UsageError`, before any work, when the file cannot be written, or not with these
+    options.
     """
     target = target_of(model, choices.output, choices.in_place, streams=True)
     if not choices.dry_run:
@@ -400,7 +403,10 @@ def _checked_target(model: Path, choices: Choices) -> Path:
 
 
 def _refuse_quiet_and_verbose(context: click.Context) -> None:
-    """Raise when the command line has both; a settings file may have the other one."""
+    """Raise when the command line has ``--quiet`` and ``--verbose``.
+
+    A settings file may set one of the options, and the command line the other.
+    """
     sources = {context.get_parameter_source(name) for name in ("quiet", "verbose")}
     if sources == {ParameterSource.COMMANDLINE}:
         raise click.UsageError("--quiet and --verbose exclude each other")

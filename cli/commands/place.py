@@ -65,7 +65,7 @@ class _PlaceChoices:
 
 @dataclass(frozen=True, slots=True)
 class Uncompiled(JsonResult):
-    """A model that does not compile for a target, and why, with `--bisect`.
+    """A model that does not compile for a target, and the cause that `--bisect` finds.
 
     Attributes:
         placement: the placement, with the error.
@@ -94,7 +94,7 @@ class UnavailableTarget(JsonResult):
 
 @dataclass(frozen=True)
 class _Answer:
-    """The placement on one target, or why there is none."""
+    """The placement on one target, or the reason why there is no placement."""
 
     target: Target
     placement: Placement | None = None
@@ -118,8 +118,8 @@ def place_command(model: Path, choices: _PlaceChoices) -> int:
     The provider of the target compiles the model, and does not run it. Targets without a provider
     (webnn, coreml, nnapi, onnx) are answered from a table of supported operators.
 
-    Exit code 1 when --max-left or --max-partitions is exceeded, or the model does not compile and
-    one of them is given; 3 when the provider of a named target is missing or finds no device.
+    Exit code 1 when --max-left or --max-partitions is exceeded. A model that does not compile
+    exceeds both. Exit code 3 when the provider of a named target is missing or finds no device.
     """
     targets = _targets(choices.target)
     _refuse_idle(targets, choices)
@@ -140,7 +140,7 @@ def place_command(model: Path, choices: _PlaceChoices) -> int:
 
 
 def _refuse_idle(targets: Sequence[Target], choices: _PlaceChoices) -> None:
-    """Raise for options that have no effect on these targets, or with others."""
+    """Raise for options that have no effect on these targets, or with other options."""
     if choices.as_json:
         refuse_idle({"verbose": "with --json, which has all nodes"})
     if all(target.plugin is None or not target.plugin.has_software_device for target in targets):
@@ -226,7 +226,7 @@ def _print_overview(console: Console, answers: list[_Answer]) -> None:
 
 
 def _note(placement: Placement) -> str:
-    """Where a placement comes from, and the option that helps most of the nodes that are left."""
+    """A note if the placement is from a table, and the option that may help most left nodes."""
     notes = ["by table"] if placement.source == "table" else []
     options = Counter(node.advice for node in placement.left if node.advice.startswith("--"))
     for option, count in options.most_common(1):

@@ -35,7 +35,8 @@ class _ReplayChoices:
 def replay_command(dump: Path, choices: _ReplayChoices) -> int:
     """Recheck rewrites that DUMPPATTERNS=FOLDER (environment) dumped.
 
-    Exit code 1 when one is wrong, 2 when a dump cannot be read, 3 when one is not verified.
+    Exit code 1 when a rewrite is wrong, 2 when a dump cannot be read, 3 when a rewrite is not
+    verified.
     """
     libraries = tuple(map(library_file, choices.custom_op_lib))
     results = replay(

@@ -29,7 +29,7 @@ from ..terminal import say
 from ..verification import dims_option, read_dims, software_device_option
 
 _OWN_LINES = ("operators", "repeats", "costs")
-"""Parts of the document that are not printed as a name and a value."""
+"""Attributes of `StatsDocument` that have lines of their own, not a name and a value."""
 _FIGURES = ("nodes", "parameters", "flops", "read", "written")
 
 
@@ -117,7 +117,7 @@ class _StatsChoices:
 def stats_command(model: Path, choices: _StatsChoices) -> None:
     """Print the size, operations, memory, inputs and outputs of MODEL.
 
-    Operations come from formulas; a multiply-add counts as two. Dynamic dimensions are 1 unless
+    Operations come from formulas. A multiply-add counts as two. Dynamic dimensions are 1 unless
     --dim gives them. --html writes a page with the graph instead.
     """
     refuse_idle(choices.idle())

@@ -114,8 +114,9 @@ def tune_command(context: click.Context, model: Path, choices: _TuneChoices) -> 
     """Find the fastest options on this machine by measuring.
 
     Writes the model, and its session settings next to it (OUTPUT.session.json), which
-    xoptim.session(OUTPUT) uses. When nothing is measurably faster, the smallest result that is not
-    measurably slower is written. The result may need ONNX Runtime, and is made for this machine.
+    xoptim.session(OUTPUT) uses. When no result is measurably faster, the smallest result that is
+    not measurably slower is written. The result may need ONNX Runtime, and is made for this
+    machine.
 
     Exit code 3 when the result could not be verified: the original is written then.
     """
@@ -186,9 +187,9 @@ def _show(report: TuningReport, written: list[Path], settings: str | None) -> No
     searched = f"tried {len(report.trials) - 1}" + (
         f" of {len(report.trials) - 1 + report.left}" if report.left else ""
     )
-    rest = "" if not report.left else " (a larger --budget tries the rest)"
+    advice = "" if not report.left else " (a larger --budget tries the rest)"
     console.print(
-        f"search        {searched} changes in {report.seconds:.0f} s{rest}", highlight=False
+        f"search        {searched} changes in {report.seconds:.0f} s{advice}", highlight=False
     )
     sizes = chosen_sizes(report.sizes, report.refused, report.options.bench)
     if sizes:

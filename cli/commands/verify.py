@@ -81,7 +81,7 @@ class _VerifyChoices:
 
     @property
     def has_usual_tolerance(self) -> bool:
-        """Whether the default tolerance applies, which allows only rounding."""
+        """Whether the default tolerance applies, which allows differences by rounding only."""
         comparison = self.comparison
         usual = comparison.ulp is comparison.rtol is comparison.atol is None
         return usual and not self.exact and not self.tolerance
@@ -110,8 +110,8 @@ class _VerifyChoices:
             names = ("ulp", "rtol", "atol", "exact", "fewer_inputs", "test_data")
             reasons |= dict.fromkeys(names, "with --tolerance")
         if self.certificate is not None:
-            kept = {"certificate", "as_json", "quiet"}
-            unused = [name for name in names_of(_VerifyChoices) if name not in kept]
+            used = {"certificate", "as_json", "quiet"}
+            unused = [name for name in names_of(_VerifyChoices) if name not in used]
             reasons |= dict.fromkeys(unused, "with --certificate, which runs nothing")
         if self.target:
             reasons |= dict.fromkeys(
@@ -126,10 +126,11 @@ def verify_command(
 ) -> int:
     """Compare two models, or a model with its torch module.
 
-    Exit code 1 when they differ, 2 when one of them cannot be read, 3 when they are not verified:
-    ORIGINAL does not run, its outputs are random, or they differ and their metadata has assumptions
-    that were not given. With --target, OTHER runs on the target, and the first node that differs is
-    named.
+    With --target, OTHER runs on the target, and the first node that differs is named.
+
+    Exit code 1 when the models differ, 2 when a model cannot be read, 3 when the comparison is not
+    possible. In this case, ORIGINAL does not run, its outputs are random, or the models differ and
+    their metadata has assumptions that were not given.
     """
     refuse_idle(choices.idle())
     if (other is None) != bool(choices.against_torch):
@@ -173,7 +174,7 @@ def verify_command(
 
 
 def _certified(original: Path, other: Path, path: Path, choices: _VerifyChoices) -> int:
-    """Check a certificate; returns the exit code."""
+    """Check a certificate, and return the exit code."""
     with Progress(enabled=not (choices.as_json or choices.quiet)) as progress:
         check = proof.checking.check_certificate(original, other, path, progress.say)
     if choices.as_json:
@@ -202,7 +203,7 @@ def _compared(
 
 
 def _warn_of_difference(original: Path, other: Path, choices: _VerifyChoices) -> None:
-    """Warn of an option that was left out and may be the reason of a difference."""
+    """Warn if the reason for a difference may be an option that was left out."""
     if choices.has_usual_tolerance:
         _warn_of_quantization(original, other)
     elif choices.tolerance and choices.comparison.values.feeds is None:
@@ -224,7 +225,7 @@ def _warn_of_quantization(original: Path, other: Path) -> None:
 
 
 def _verified_there(original: Path, other: Path, choices: _VerifyChoices) -> int:
-    """Run a model on the CPU and the other on a target; returns the exit code."""
+    """Run ``original`` on the CPU and ``other`` on a target, and return the exit code."""
     target = named(choices.target)
     if len(choices.provider) > 1:
         raise click.UsageError("--target runs on one provider; give one --provider")

@@ -1,4 +1,4 @@
-"""Consecutive bounds, by Clip and Relu."""
+"""Consecutive Clip and Relu nodes as one Clip."""
 
 import ml_dtypes
 import numpy as np
@@ -16,10 +16,10 @@ from xoptim.match import (
 
 
 class _ClipBounds(EasyPatternOptimization):
-    """Consecutive bounds as one Clip.
+    """Base of the patterns that replace two nodes by one Clip.
 
-    What: clips once: Clip also removes negative numbers.
-    Why: one pass over the tensor less.
+    What: clips once. A Clip with the lower bound 0 also does what Relu does.
+    Why: one pass over the tensor instead of two.
     """
 
     def apply_pattern(
@@ -31,10 +31,10 @@ class _ClipBounds(EasyPatternOptimization):
 class ClipClipPattern(_ClipBounds):
     """Clip(Clip(x, a, b), c, d) → Clip(x, a clipped to c and d, b clipped to c and d)
 
-    What: clips once, to the first bounds clipped to the second ones.
+    What: clips once. The new bounds are the bounds of the first Clip, clipped by the second one.
     Refuses when:
     1. a bound is computed or is NaN, or the type is unknown.
-    2. only zeros are left: which of +0 and -0 depends on the order.
+    2. both new bounds are 0: whether results are +0 or -0 depends on the order of the Clips.
     """
 
     derives = ("low", "high")
@@ -46,7 +46,7 @@ class ClipClipPattern(_ClipBounds):
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        # An absent bound is the type's limit: infinities become the largest finite number.
+        # Without a bound, Clip uses the lowest or the highest finite number of the type.
         limits = _limits(g.try_infer_type(m.x))
         if limits is None or any(bound != bound for bound in (m.a, m.b, m.c, m.d)):  # (1)
             return self.none(m.nodes[0], msg="a bound is NaN, or the type is unknown")
@@ -54,7 +54,7 @@ class ClipClipPattern(_ClipBounds):
             limit if bound is None else bound
             for bound, limit in zip((m.a, m.b, m.c, m.d), limits * 2, strict=True)
         )
-        # Where a lower bound is above an upper one, both forms return the upper one.
+        # If a lower bound is above an upper bound, both forms return the upper bound.
         low, high = min(max(a, c), d), min(max(b, c), d)
         if low == high == 0:  # (2)
             return self.none(m.nodes[0], msg="both bounds are 0: the sign of the zeros may change")
@@ -77,8 +77,8 @@ class ClipReluPattern(_ClipBounds):
 
     Refuses when:
     1. a bound is computed or is NaN, or the type is unknown.
-    2. the upper bound is not above 0: only zeros are left, and which of +0 and -0 depends on the
-       order.
+    2. the upper bound is not above 0: all results are zeros, and +0 or -0 depends on the order of
+       the nodes.
     """
 
     derives = ("low",)
@@ -93,7 +93,7 @@ class ClipReluPattern(_ClipBounds):
             return self.none(
                 m.nodes[0], msg="the upper bound is not above 0: the sign of the zeros may change"
             )
-        # a bound that is 0 keeps its sign
+        # A lower bound of -0.0 stays -0.0.
         return m.derive(low=0.0 if m.low is None or m.low < 0 else m.low)
 
     examples = Example.only(
@@ -108,7 +108,7 @@ class ReluClipPattern(_ClipBounds):
 
     Refuses when:
     1. a bound is computed or is NaN, or the type is unknown.
-    2. the upper bound is 0: only zeros are left, and which of +0 and -0 depends on the order.
+    2. the upper bound is 0: all results are zeros, and +0 or -0 depends on the order of the nodes.
     """
 
     derives = ("low",)
@@ -124,7 +124,7 @@ class ReluClipPattern(_ClipBounds):
                 m.nodes[1], msg="the upper bound is not above 0: the sign of the zeros may change"
             )
         low = 0.0 if m.low is None or m.low <= 0 else m.low
-        # an upper bound below 0 replaces all numbers
+        # If the upper bound is below 0, it replaces all numbers.
         return m.derive(low=low if m.high is None else min(low, m.high))
 
     examples = Example.only(

@@ -1,4 +1,4 @@
-"""Gelu, spelled out: exactly by Erf, and its approximation by Tanh."""
+"""Formulas of Gelu: the exact one by Erf, and the approximation by Tanh."""
 
 import math
 from typing import ClassVar
@@ -20,14 +20,14 @@ class _GeluFormula(_OneOperator):
 class _Erf(_GeluFormula):
     """The exact formula, by Erf.
 
-    What: one operator instead of five, in any order the factors are multiplied.
+    What: one operator instead of five. The factors may be multiplied in any order.
     Refuses when:
-    1. a constant is not 0.5, 1 or √2 (or its inverse) as the type of the tensor rounds it.
+    1. a constant is not 0.5, 1, √2 or 1/√2, rounded to the type of the tensor.
     2. the provider has no kernel of Gelu for the type.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        # The argument of Erf by Div or Mul, the factor 0.5 in any of three positions (1).
+        # A Div or a Mul computes the argument of Erf. The factor 0.5 has three positions (1).
         argument = (
             g.op.Div(x, math.sqrt(2)) if g.option("division") else g.op.Mul(x, math.sqrt(0.5))
         )
@@ -43,7 +43,8 @@ class _Tangent(_GeluFormula):
     """The approximation by Tanh."""
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        # The cube by Pow or Mul, with or without x factored out; three factors in any order (1).
+        # Pow or Mul compute the cube, or the square if x is factored out. The three factors are
+        # multiplied in any order (1).
         if g.option("factored"):
             square = (
                 g.op.Mul(g.op.Pow(x, 2.0), 0.044715)
@@ -58,7 +59,7 @@ class _Tangent(_GeluFormula):
 
 
 class _MicrosoftGelu(_GeluFormula):
-    """A contrib operator of onnxruntime, below the operator set of Gelu."""
+    """A contrib operator of onnxruntime, for operator sets without Gelu."""
 
     phase = "target"
     min_opset = 7
@@ -105,10 +106,10 @@ class GeluOrtPattern(_MicrosoftGelu, _Erf):
 class GeluPattern(_Tangent):
     """x · 0.5 · (1 + Tanh(√(2/π) · (x + 0.044715 · x³))) → Gelu(x, approximate=tanh)
 
-    What: one operator instead of eight, in any order the factors are multiplied.
+    What: one operator instead of eight. The factors may be multiplied in any order.
     Why: measured 2.7 times faster on onnxruntime's CPU provider.
     Refuses when:
-    1. a constant is not 3, 0.044715, √(2/π), 1 or 0.5 as the type of the tensor rounds it.
+    1. a constant is not 3, 0.044715, √(2/π), 1 or 0.5, rounded to the type of the tensor.
     2. the provider has no kernel of Gelu for the type.
     """
 
@@ -142,10 +143,11 @@ class GeluPattern(_Tangent):
 class FastGeluPattern(_MicrosoftGelu, _Tangent):
     """x · 0.5 · (1 + Tanh(√(2/π) · (x + 0.044715 · x³))) → com.microsoft.FastGelu(x)
 
-    What: one operator instead of eight; not for the exact formula, which differs by up to 4e-4.
+    What: one operator instead of eight. The exact formula with Erf stays: the approximation differs
+    by up to 4e-4.
     Why: measured 2.7 times faster on onnxruntime's CPU provider.
     Refuses when:
-    1. a constant is not 3, 0.044715, √(2/π), 1 or 0.5 as the type of the tensor rounds it.
+    1. a constant is not 3, 0.044715, √(2/π), 1 or 0.5, rounded to the type of the tensor.
     2. the provider has no kernel of FastGelu for the type.
     3. the tensor may be a scalar, which the kernel rejects.
     """

@@ -13,15 +13,15 @@ from xoptim.match import (
 
 
 class HardSwishPattern(EasyPatternOptimization):
-    """x · Clip(x + 3, 0, 6) / 6 → HardSwish(x), or x · HardSigmoid(x) where HardSwish has no kernel
+    """x · Clip(x + 3, 0, 6) / 6 → HardSwish(x), or x · HardSigmoid(x) if HardSwish has no kernel
 
     What: one or two operators instead of four.
     Why: measured 1.7 times faster on onnxruntime's CPU provider, which has a kernel of HardSigmoid
     only.
     Refuses when:
-    1. a constant is not 3, 0 or 6 (or its inverse) as the type of the tensor rounds it.
-    2. the provider has neither kernel for the type, or the type is double, in which the float32
-       attribute 1/6 would lose digits.
+    1. a constant is not 3, 0, 6 or 1/6, rounded to the type of the tensor.
+    2. the provider has neither kernel for the type. Or the type is double: the attribute 1/6 is a
+       float32, which has fewer digits.
     """
 
     phase = "specialize"
@@ -30,7 +30,7 @@ class HardSwishPattern(EasyPatternOptimization):
     derives = ("has_hard_swish",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        # (1) HardSigmoidPattern matches the second factor divided by six
+        # (1) HardSigmoidPattern matches the second factor if the factor itself is divided by 6.
         clipped = g.op.Clip(
             g.op.Add(x, 3.0), min=lambda value: value == 0, max=lambda value: value == 6
         )

@@ -1,4 +1,4 @@
-"""Formulas of activations, and activations times a factor or their operand, as one operator."""
+"""One operator instead of the formula of an activation, or instead of an activation and a Mul."""
 
 from typing import Any, ClassVar
 
@@ -21,9 +21,9 @@ from .._folding import fits
 
 
 class _OneOperator(EasyPatternOptimization):
-    """A formula of ``x`` that one operator computes, the only entry of `kernels`.
+    """A formula of ``x`` that one operator computes: the only entry of `kernels`.
 
-    A pattern may derive the ``attributes`` of the operator.
+    A pattern may derive the ``attributes`` of this operator.
     """
 
     phase: ClassVar[Phase] = "specialize"
@@ -50,8 +50,9 @@ def _by_sign(g: PatternBuilder, x: Symbol, otherwise: Symbol) -> Symbol:
 class EluExpPattern(_OneOperator):
     """Where(x > 0, x, a · (Exp(x) - 1)) → Elu(x, alpha=a)
 
-    What: one operator instead of five; the same for x < 0, x ≥ 0 and x ≤ 0, and without a.
-    Why: one kernel launch instead of five; not on the CPU, where it was measured 1.3 times slower.
+    What: one operator instead of five. The same for x < 0, x ≥ 0 and x ≤ 0, and without a.
+    Why: one kernel launch instead of five. On the CPU, Elu was measured to take 1.3 times as long,
+    so that the pattern does not run.
     Refuses when:
     1. a is not between 0.001 and 1000, or does not fit the attribute.
     2. the provider has no kernel of Elu for the type.
@@ -86,7 +87,7 @@ class EluExpPattern(_OneOperator):
 class HardSigmoidPattern(_OneOperator):
     """Clip(x + b, 0, h) / h → HardSigmoid(x, alpha=1/h, beta=b/h)
 
-    What: one operator instead of three, also for a factor 1/h, and for Clip(x · a + b, 0, 1).
+    What: one operator instead of three. The same for a factor 1/h, and for Clip(x · a + b, 0, 1).
     Why: measured 2.4 times faster on onnxruntime's CPU provider.
     Refuses when:
     1. the result is not clipped to 0 and 1, or a number does not fit the attributes.
@@ -133,11 +134,11 @@ class HardSigmoidPattern(_OneOperator):
 class LeakyReluPattern(_OneOperator):
     """Where(x > 0, x, x · s) → LeakyRelu(x, alpha=s)
 
-    What: one operator instead of three; the same for x < 0, x ≥ 0, x ≤ 0, and for Max(x, x · s).
+    What: one operator instead of three. The same for x < 0, x ≥ 0, x ≤ 0, and for Max(x, x · s).
     Why: measured 3.1 times faster on onnxruntime's CPU provider, 1.5 times for Max.
     Refuses when:
-    1. the slope is negative, above 1, 0 in the form with Max (∞ · 0 is NaN), or does not fit the
-       attribute.
+    1. the slope is negative or above 1, or does not fit the attribute. Or the slope of the form
+       with Max is 0: ∞ · 0 is NaN.
     2. the provider has no kernel of LeakyRelu for the type.
     """
 
@@ -202,9 +203,11 @@ class MaxReluPattern(_OneOperator):
 class SoftplusExpPattern(_OneOperator):
     """Relu(x) + Log(1 + Exp(-Abs(x))) → Softplus(x)
 
-    What: one operator instead of six; the same for Max(x, 0), and for torch's definition Where(x >
-    20, x, Log(1 + Exp(x))). Log(1 + Exp(x)) alone stays: it is infinite from 89 on.
-    Why: one kernel launch instead of six; not on the CPU, where it was measured 2.8 times slower.
+    What: one operator instead of six. The same for Max(x, 0) instead of Relu, and for torch's
+    definition Where(x > 20, x, Log(1 + Exp(x))). Log(1 + Exp(x)) alone stays: the result is
+    infinite from x = 89 on.
+    Why: one kernel launch instead of six. On the CPU, Softplus was measured to take 2.8 times as
+    long, so that the pattern does not run.
     Refuses when:
     1. the provider has no kernel of Softplus for the type.
     2. the type is double: beyond 20, Softplus(x) equals x only in float32.
@@ -241,7 +244,7 @@ class SoftplusExpPattern(_OneOperator):
 class EluMulPattern(_OneOperator):
     """Elu(x, alpha=a) · k → Selu(x, alpha=a, gamma=k)
 
-    What: one operator instead of two; with `EluExpPattern` one instead of six.
+    What: one operator instead of two. With `EluExp`, one instead of six.
     Why: saves one pass over the tensor.
     Refuses when:
     1. a or k is not between 0.001 and 1000, or k does not fit the attribute.
@@ -277,7 +280,7 @@ class HardSigmoidMulPattern(_OneOperator):
     Why: saves one pass over the tensor, on providers with a kernel of HardSwish (onnxruntime's CPU
     provider has none).
     Refuses when:
-    1. the attributes differ from these, or the type is double, which has more digits than
+    1. alpha is not 1/6, or beta is not 0.5. Or the type is double, which has more digits than
        attributes.
     2. the provider has no kernel of HardSwish for the type.
     """
@@ -289,7 +292,7 @@ class HardSigmoidMulPattern(_OneOperator):
     kernels = {"HardSwish": "x"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        # The attribute is rounded to float32 (1).
+        # Attributes are float32: alpha is 1/6 with an error below 1e-6 (1).
         return g.op.Mul(
             x, g.op.HardSigmoid(x, alpha=lambda value: abs(6 * value - 1) < 1e-6, beta=0.5)
         )

@@ -12,19 +12,19 @@ from xoptim.match import (
 
 
 class ReduceMaxSubSoftmaxPattern(EasyPatternOptimization):
-    """Softmax(x - max x) → Softmax(x); LogSoftmax likewise
+    """Softmax(x - max x) → Softmax(x). The same for LogSoftmax.
 
-    What: drops the maximum, which Softmax subtracts itself. Exporters subtract it in attention with
-    sinks (GPT-OSS).
+    What: removes the subtraction, since Softmax subtracts the maximum itself. Exporters subtract
+    the maximum in attention with sinks (GPT-OSS). (The exactness is ``finite``: a row of -∞ minus
+    its maximum is NaN.)
     Why: measured 0.78 of the time of the three operators with 8 rows of 513 elements, and 0.46 with
     4096 rows.
     Refuses when:
-    1. the maximum is not taken along the axis of the Softmax, or its axis is removed.
+    1. the maximum is not along the axis of the Softmax, or ReduceMax removes its axis.
     2. the rank is unknown, and one axis is counted from the front, the other one from the end.
-    3. (none: a row of -∞ minus its maximum is NaN, which is why the grade is ``finite``.)
     """
 
-    exactness = "finite"  # (3)
+    exactness = "finite"
     min_opset = 13
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:

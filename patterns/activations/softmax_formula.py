@@ -1,4 +1,4 @@
-"""Softmax and its logarithm, spelled out."""
+"""Formulas of Softmax and of its logarithm."""
 
 from onnx import TensorProto
 
@@ -19,7 +19,7 @@ class _SoftmaxFormula(_OneOperator):
 
 
 class SoftmaxExpPattern(_SoftmaxFormula):
-    """Exp(x - max x) / sum of these along an axis → Softmax(x)
+    """e / sum of e with e = Exp(x - max x) along an axis → Softmax(x)
 
     What: one operator instead of five.
     Why: measured 1.5 to 2.1 times faster on onnxruntime's CPU provider.

@@ -13,7 +13,7 @@ from xoptim.match import (
 )
 
 _MIN_THRESHOLD: Final = 15
-"""From here on, Softplus(x) differs from x by less than half an ulp in float32."""
+"""Threshold from which on Softplus(x) differs from x by less than half an ulp in float32."""
 
 
 def _is_large(threshold: Any) -> bool:
@@ -27,7 +27,7 @@ class SoftplusThresholdPattern(EasyPatternOptimization):
     Why: two nodes fewer. torch's exporters write ``softplus`` this way, in each layer of Mamba 2
     and Qwen3-Next.
     Refuses when:
-    1. the threshold is below 15, from which on both branches are equal, or has more axes than x.
+    1. the threshold is below 15, or has more axes than x. (From 15 on, both branches are equal.)
     2. the type is not float32: in float16, onnxruntime's Softplus overflows.
     """
 

@@ -1,4 +1,4 @@
-"""Activations that are spelled out by their definitions, as one operator."""
+"""One operator instead of the nodes that an activation is defined by."""
 
 from onnx import TensorProto
 
@@ -8,7 +8,7 @@ from xoptim.match.by_definition import FusionByDefinition
 
 
 class _SpelledOut(FusionByDefinition):
-    """The nodes of the definition of ``operator``, which `xoptim.operators.activations` states."""
+    """The nodes of the definition of ``operator`` in `xoptim.operators.activations`."""
 
 
 class SigmoidExpPattern(_SpelledOut):
@@ -17,11 +17,11 @@ class SigmoidExpPattern(_SpelledOut):
     What: one operator instead of four.
     Why: measured 1.8 times faster on onnxruntime's CPU provider.
     Refuses when:
-    1. the type is float16: Exp would overflow where the result is not yet negligible.
+    1. the type is float16: Exp overflows although the result of the formula is not yet negligible.
     2. the provider has no kernel of Sigmoid for the type.
 
-    Approximate: onnxruntime's Sigmoid has an error of about 1e-7, and is 0 below -18: a logarithm
-    or a division then differs.
+    Approximate: onnxruntime's Sigmoid has an error of about 1e-7, and is 0 for x below -18. A
+    logarithm of the result, or a division by the result, then differs.
     """
 
     exactness = "approximate"
@@ -84,17 +84,17 @@ class ThresholdedReluPattern(_SpelledOut):
 class QuickGeluPattern(_SpelledOut):
     """x · Sigmoid(alpha · x) → com.microsoft.QuickGelu(x, alpha)
 
-    What: one operator instead of two or three; with alpha = 1, the formula is Swish, for which
+    What: one operator instead of two or three. With alpha = 1, the formula is Swish, for which
     onnxruntime has no kernel.
-    Why: measured 1.5 to 2.4 times faster on onnxruntime's CPU provider for alpha = 1, no slower for
-    other factors.
+    Why: measured 1.5 to 2.4 times faster on onnxruntime's CPU provider for alpha = 1, and as fast
+    for other factors.
     Refuses when:
     1. the provider has no kernel of QuickGelu for the type.
     2. alpha is not a number, or does not fit the attribute.
     """
 
     phase = "target"
-    priority = 7  # after patterns that change layouts, which do not pass contrib operators
+    priority = 7  # after the patterns that move a Transpose, which stop at contrib operators
     operator = "QuickGelu"  # (2)
     domain = "com.microsoft"
     min_opset = 7

@@ -5,7 +5,7 @@ class IdempotentPattern(EasyPatternOptimization):
     """f(f(x)) → f(x), f one of Abs, Ceil, Floor, Relu, Round, Sign
 
     What: applies the operator once.
-    Why: one pass over the tensor less.
+    Why: one pass over the tensor fewer.
     Refuses when:
     1. the two operators differ.
     """

@@ -4,11 +4,10 @@ from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, Patte
 class MulMinusOnePattern(EasyPatternOptimization):
     """x · -1 or x / -1 → Neg(x)
 
-    What: changes the sign, which gives the same bits.
+    What: changes the sign, with the same bits.
     Why: other patterns match Neg (Add of Neg becomes Sub), and Neg is no slower.
     Refuses when:
-    1. the constant may change the shape of the result by broadcasting (checked for all literals by
-       the matcher).
+    1. the constant may change the shape of the result by broadcasting (checked by the matcher).
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:

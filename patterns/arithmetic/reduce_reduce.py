@@ -21,21 +21,21 @@ _OPERATORS: Final = (
     "ReduceL2",
     "ReduceLogSumExp",
 )
-"""Reductions that give the same result over some axes first and over others later."""
+"""Reductions that can reduce some axes first, and the other axes later."""
 
 
 class ReduceReducePattern(EasyPatternOptimization):
     """ReduceMean(ReduceMean(x, a), b) → ReduceMean(x, a and b)
 
-    What: reduces over all axes at once; the same for ReduceSum, ReduceProd, ReduceL1, ReduceL2 and
-    ReduceLogSumExp. Not for ReduceMax and ReduceMin: whether onnxruntime propagates a NaN depends
-    on the order.
-    Why: measured 3 times faster on onnxruntime's CPU provider.
+    What: reduces all axes at once. The same for ReduceSum, ReduceProd, ReduceL1, ReduceL2 and
+    ReduceLogSumExp. ReduceMax and ReduceMin are excluded: in onnxruntime, the order decides whether
+    NaN is propagated.
+    Why: measured 3 times as fast on onnxruntime's CPU provider.
     Refuses when:
-    1. the shape of x is unknown, or a dimension may be 0: onnxruntime then gives results of other
+    1. the shape of x is unknown, or a dimension may be 0: onnxruntime's results then have other
        ranks.
-    2. the axes of a reduction are not constants, or keepdims differs; the first one may keep its
-       axes if the second one reduces all of these.
+    2. the axes of a reduction are not constant, or keepdims differs. (The first may keep its axes
+       if the second reduces all of them.)
     3. x is an integer tensor, which onnxruntime sums with rounding.
     """
 
@@ -56,8 +56,8 @@ class ReduceReducePattern(EasyPatternOptimization):
         if reason := may_be_empty(g, shape):  # (1)
             return self.none(m.nodes[0], msg=reason)
         first = {axis % len(shape) for axis in m.first}
-        left = [axis for axis in range(len(shape)) if m.kept or axis not in first]
-        second = {left[axis] for axis in m.second}
+        remaining = [axis for axis in range(len(shape)) if m.kept or axis not in first]
+        second = {remaining[axis] for axis in m.second}
         if m.kept != m.keepdims and not (m.kept and first <= second):  # (2)
             return self.none(
                 m.nodes[1], msg="only one of the two reductions keeps its axes (keepdims)"

@@ -1,4 +1,4 @@
-"""Biases of keys and values: when they can be dropped, and what the output bias becomes."""
+"""Biases of keys and values: conditions for dropping a bias, and the new bias of the output."""
 
 from typing import Final
 
@@ -12,14 +12,14 @@ from xoptim.match import GraphView, Match
 from .._folding import Array, constant, doubles, rounded
 
 _WIDE: Final = 4
-"""Types of fewer bytes are widened before squares are summed."""
+"""Bytes of float32. Weights of 16 bits become float32 before their squares are summed."""
 
 
 def require_moderate(g: GraphView, bias: str, weight: str) -> None:
-    """Raise `Declined` unless a bias is stored in the model, and not much larger than the results
-    of the layer, which would lose digits beside it.
+    """Raise `Declined` unless a bias is stored in the model, and not much larger than x @ w.
 
-    The inputs of the layer are assumed to be about 1.
+    A sum with a large bias loses digits of x @ w. The elements of x are assumed to be about 1. Then
+    x @ w is about as large as the norms of the columns of ``weight``.
     """
     dtype, shape = g.try_infer_type(bias), g.static_shape(weight)
     if (

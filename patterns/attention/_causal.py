@@ -18,11 +18,15 @@ from ._positions import Affine, moved, positions_of, spreads, uniform
 _ONE: Final = Affine(1, {})
 
 Conditions = tuple[Affine, ...]
-"""Functions of an element's indices that are all 0 or more."""
+"""Functions of the indices of a mask. A key is visible where all functions are 0 or more."""
 
 
 class VisibleKeys(NamedTuple):
-    """The last ``window`` keys up to its own that a query sees, or all of these for -1."""
+    """The keys that a query sees: its own key and earlier keys.
+
+    Attributes:
+        window: the number of keys, counted back from the query's own key; -1 for all of them.
+    """
 
     window: int
 
@@ -76,7 +80,10 @@ def _written_out(mask: Array, scores: Shape, past: Dim) -> VisibleKeys | None:
 
 
 def _window_of(condition: Affine, own: Affine) -> int | None:
-    """The number of keys that a query sees, if the condition limits how far back they are."""
+    """The number of keys that a query sees, if ``condition`` limits how far back they are.
+
+    ``own`` is the condition that a key is not later than the query.
+    """
     far = condition.plus(own)
     if far.steps or not isinstance(far.start, int) or far.start < 0:
         return None
@@ -113,15 +120,15 @@ def _scaled(g: GraphView, node: Node, depth: int) -> Conditions | None:
 def _chosen(g: GraphView, node: Node, shape: Shape, depth: int) -> Conditions | None:
     """The conditions of Where(condition, mask, low) and Where(condition, low, mask)."""
     condition, *values = node.input
-    for place, (mask, low) in enumerate((values, values[::-1])):
+    for index, (mask, low) in enumerate((values, values[::-1])):
         number = uniform(g, low)
         if number is None or not number <= ABSORBING:
             continue
         conditions = _conditions(g, condition, depth - 1)
-        if place:
+        if index:
             conditions = _negated(conditions)
-        rest = _visible(g, mask, depth - 1)
-        return _joined(g, shape, (condition, conditions), (mask, rest))
+        mask_conditions = _visible(g, mask, depth - 1)
+        return _joined(g, shape, (condition, conditions), (mask, mask_conditions))
     return None
 
 
@@ -171,7 +178,10 @@ def _both(
 
 
 def _joined(g: GraphView, shape: Shape, *parts: tuple[str, Conditions | None]) -> Conditions | None:
-    """All conditions of tensors that are broadcast to a shape, without duplicates."""
+    """The conditions of all tensors, which are broadcast to ``shape``, without duplicates.
+
+    ``None`` where the conditions of a tensor are unknown, or change when it is broadcast.
+    """
     union: list[Affine] = []
     for name, conditions in parts:
         if conditions is None or not all(

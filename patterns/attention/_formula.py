@@ -19,11 +19,11 @@ def scores_of(g: PatternBuilder, q: Symbol, keys: Symbol, factor: Scalar, s: Sca
 
 
 def scale_of(g: GraphView, m: Match, like: str) -> float | None:
-    """The product of all factors in a match of `scores_of`.
+    """The product of all factors of the scores in a match of `scores_of`.
 
     ``None`` if the product is not positive, or a factor adds axes to the queries.
-
-    The choice ``scaled_queries`` says whether queries have a factor or divisor ``first``.
+    The choice ``scaled_queries`` of the match is ``"Mul"`` or ``"Div"`` if the queries have a
+    factor or divisor, the scalar ``first``. ``like`` is a tensor of the type of the scores.
     """
     scale: float | None = 1.0
     for name, operator in (
@@ -55,7 +55,7 @@ MERGING: Final = ([0, 2, 1, 3], TO_SEQUENCE_FIRST)
 
 
 def is_swap(perm: list[int]) -> bool:
-    """Whether a Transpose of four axes makes the last axis the last but one."""
+    """Whether a Transpose of four axes moves the last axis to the third place."""
     return len(perm) == 4 and perm[2] == 3
 
 
@@ -67,7 +67,7 @@ def is_merged_swap(perm: list[int]) -> bool:
 
 
 def merged_heads(g: PatternBuilder, k: Symbol, perm: Any) -> Symbol:
-    """Keys with three axes, transposed, whose heads are split off after the Transpose."""
+    """Keys of rank 3, transposed by ``perm`` before a Reshape splits off their heads."""
     keys: Symbol = g.op.Reshape(g.op.Transpose(k, perm=perm), g.symbol(), attributes=ANY)
     return keys
 

@@ -1,4 +1,4 @@
-"""Heads of keys and values that serve a group of query heads each."""
+"""Grouped-query attention: several query heads share a head of the keys and values."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,9 +14,11 @@ from ._formula import heads_in
 
 
 class Shared(NamedTuple):
-    """Heads before they are repeated.
+    """Heads of keys or values, before they are repeated to the number of query heads.
 
-    ``shape`` is (batch, heads, length, size); the tensor may lack the axis of a single head.
+    Attributes:
+        name: the tensor; it may lack the axis of a single head.
+        shape: its shape with this axis, (batch, heads, length, size).
     """
 
     name: str
@@ -28,8 +30,11 @@ class Shared(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """Heads before they are split and repeated: a tensor (batch, length, features), and the number
-    of heads in the features.
+    """Heads before they are split off the features and repeated.
+
+    Attributes:
+        name: a tensor (batch, length, features).
+        heads: the number of heads in the features.
     """
 
     name: str
@@ -37,15 +42,15 @@ class Packed(NamedTuple):
 
 
 def places_of(count: int, heads: int) -> np.ndarray:
-    """Which of ``count`` heads of keys each of ``heads`` query heads reads."""
+    """For each of ``heads`` query heads, the index of its key head, of ``count`` key heads."""
     return np.arange(heads, dtype=np.int64) // (heads // count)
 
 
 def shared_heads(g: GraphView, name: str) -> Shared | None:
-    """The heads of a tensor (batch, heads, length, size) before all are repeated equally often.
+    """The heads of a tensor (batch, heads, length, size) before each is repeated equally often.
 
-    Gather repeats them, or Unsqueeze, Expand (or Tile) and Reshape; Expand (or Tile) alone repeats
-    a single head.
+    A Gather may repeat them, or Unsqueeze, Expand (or Tile) and Reshape. A single head may be
+    repeated by Expand (or Tile) alone.
     """
     shape, node = g.try_infer_shape(name), g.node_before(name)
     if shape is None or len(shape) != 4 or not isinstance(shape[1], int) or node is None:
@@ -100,7 +105,11 @@ def _expanded(g: GraphView, node: Node, shape: Shape) -> Shared | None:
 
 
 def packed_heads(g: GraphView, name: str) -> Packed | None:
-    """The packed tensor whose heads are split off, moved before the length, and maybe repeated."""
+    """The source of a tensor (batch, heads, length, size).
+
+    A Reshape splits the heads off the last axis of the source, and a Transpose moves them before
+    the length. They may then be repeated. ``None`` for other tensors.
+    """
     shared = shared_heads(g, name)
     name = shared.name if shared is not None else name
     transpose, split = g.node_before(name), g.try_infer_shape(name)
@@ -114,8 +123,10 @@ def packed_heads(g: GraphView, name: str) -> Packed | None:
 
 
 def packed_keys(g: GraphView, keys: str, swapped: str, perm: Sequence[int]) -> Packed | None:
-    """`packed_heads` for keys that a Transpose by ``perm`` moves to (batch, heads, head size, keys)
-    before or after their heads are split; ``swapped`` is the result.
+    """`packed_heads` for transposed keys.
+
+    A Transpose of ``keys`` by ``perm`` precedes or follows the Reshape that splits off the heads.
+    ``swapped`` is their result, (batch, heads, head size, keys).
     """
     if perm == [0, 1, 3, 2]:
         return packed_heads(g, keys)

@@ -1,5 +1,6 @@
-"""Keys and values that are projected from latents, which all heads share (multi-head latent
-attention of DeepSeek), and when it is faster to project the queries and the results instead.
+"""Multi-head latent attention (DeepSeek): a MatMul projects latents to keys and values.
+
+All heads share the latents. For few queries, it is faster to project the queries and the results.
 """
 
 import math
@@ -24,24 +25,25 @@ _SCALING: Final = ("Mul", "Div")
 _STEPS: Final = 4
 """Largest number of nodes between scores and Softmax: a factor, a bias, a mask."""
 _MAX_WEIGHT: Final = 2.0**32
-"""Sums in another order may leave the range of the type with larger weights."""
+"""Largest magnitude of a weight. With larger weights, sums in another order may overflow."""
 _GAIN: Final = 4
-"""Minimum ratio of the multiplications before and after: with few rows, each takes longer. At this
-limit, 32 queries take 0.14 of the time with 1024 keys and 0.75 with 32 (16 heads, rank 512).
+"""Minimum ratio of the multiplications before and after. It exceeds 1, because a multiplication
+takes longer in a MatMul with few rows. At this limit, 32 queries take 0.14 of the time with 1024
+keys, and 0.75 with 32 keys (16 heads, rank 512).
 """
 
 
 class Projection(NamedTuple):
-    """Some of the features that a MatMul computes from latents for each head.
+    """A range of the features that a MatMul computes from latents for each head.
 
     Attributes:
         latents: of shape (batch, length, rank), or with an axis of 1 after the batch.
         weights: a constant of shape (rank, heads · width).
-        heads: their number.
-        width: features of a head.
-        start: the first feature of the part.
-        size: number of features of the part.
-        rank: features of a latent.
+        heads: number of heads.
+        width: number of features of a head.
+        start: the first feature of the range.
+        size: number of features of the range.
+        rank: number of features of a latent.
         batch: number of sequences.
         length: number of positions.
         transpose: the node whose result is the projection.
@@ -60,11 +62,12 @@ class Projection(NamedTuple):
 
 
 def projection_of(g: GraphView, name: str, perm: Sequence[int]) -> Projection | None:
-    """How a tensor is projected from latents: it is a part of the last axis of (batch, length,
-    heads, width), transposed.
+    """The projection that computes a tensor from latents.
 
-    ``None`` where it is computed otherwise, or read in between; where the type is not float32; or
-    where a weight is not finite, or very large.
+    The result of the MatMul is split into (batch, length, heads, width). The tensor is a range of
+    the last axis, transposed by ``perm``. ``None`` if the tensor is computed in another way, if
+    another node reads an intermediate result, or if the type is not float32. ``None`` also if a
+    weight is not finite, or its magnitude exceeds 2^32.
     """
     transpose = g.node_before(name)
     if not is_op(transpose, "Transpose") or permutation(g, transpose) != [*perm]:
@@ -117,8 +120,9 @@ def _without_one(shape: Shape) -> Shape | None:
 
 
 def heads_shape(g: GraphView, name: str, projected: Projection) -> Shape | None:
-    """The shape (batch, heads, queries, ...) of a tensor; ``None`` where its batch or its heads are
-    not those of the projection.
+    """The shape (batch, heads, queries, ...) of a tensor.
+
+    ``None`` where batch or heads differ from the batch or heads of the projection.
     """
     shape = g.try_infer_shape(name)
     if shape is None or len(shape) != _RANK:
@@ -129,8 +133,8 @@ def heads_shape(g: GraphView, name: str, projected: Projection) -> Shape | None:
 def saves(queries: Dim, projected: Projection) -> bool:
     """Whether queries are so few that it is faster not to project the latents.
 
-    Multiplications per key and head: rank · size, and size for each query; without the projection,
-    rank for each query.
+    For n queries, the multiplications per key and head are (rank + n) · size with the projection
+    of the latents, and n · rank without it.
     """
     max_queries = upper_bound(queries)
     if not isinstance(max_queries, int):
@@ -140,8 +144,7 @@ def saves(queries: Dim, projected: Projection) -> bool:
 
 
 class Rows(NamedTuple):
-    """Movements that turn the heads, which all read the same latents, into rows of one matrix, and
-    back.
+    """Movements that make the heads, which share the latents, rows of one matrix, and back.
 
     Attributes:
         join: from (batch, heads, queries, n) to (batch, 1, heads · queries, n).
@@ -153,7 +156,7 @@ class Rows(NamedTuple):
 
 
 def rows_of(g: GraphView, shape: Shape, before: Dim, after: Dim) -> Rows | None:
-    """The movements for a MatMul by a tensor that all heads share; ``None`` if there are none.
+    """The movements for a MatMul by a tensor that all heads share; ``None`` if a size may be 0.
 
     Args:
         g: the graph.
@@ -171,9 +174,9 @@ def rows_of(g: GraphView, shape: Shape, before: Dim, after: Dim) -> Rows | None:
 def shared_product(
     g: PatternRewriter, x: str, rows: Rows, shared: str, outputs: int | Sequence[str] = 1
 ) -> str:
-    """The MatMul of (batch, heads, queries, n) by (batch, 1, n, m), with heads as rows.
+    """The MatMul of ``x`` (batch, heads, queries, n) by ``shared`` (batch, 1, n, m).
 
-    ``outputs`` is the name of the result, if that is fixed.
+    The heads become rows of one matrix. ``outputs`` may be the name that the result must have.
     """
     joined = moved(g, x, *rows.join)
     return moved(g, g.op.MatMul(joined, shared), *rows.split, outputs=outputs)
@@ -198,9 +201,9 @@ def weights_of(g: PatternRewriter, projected: Projection, perm: Sequence[int]) -
 
 
 def are_probabilities(g: GraphView, name: str) -> bool:
-    """Whether a tensor is the result of Softmax, maybe with NaN replaced by a number.
+    """Whether a tensor is the result of Softmax, possibly with NaN replaced by a number.
 
-    Such a tensor has no infinities, with which a sum would depend on its order.
+    A result of Softmax has no infinities, so the order of sums decides only rounding.
     """
     node = g.node_before(name)
     if is_op(node, "Where"):
@@ -215,10 +218,10 @@ def _is_finite_constant(g: GraphView, name: str) -> bool:
 
 
 def becomes_probabilities(g: GraphView, name: str) -> bool:
-    """Whether scores go to Softmax of the last axis, and nowhere else.
+    """Whether Softmax along the last axis is the only consumer of the scores.
 
-    The scores of a query with an infinity are infinite or NaN in any order of sums, so that its
-    probabilities are all NaN.
+    A factor, a bias and a mask may come between. If a query has an infinite element, its scores are
+    infinite or NaN in any order of sums, and its probabilities are all NaN.
     """
     node = g.next_node(name)
     for _ in range(_STEPS):
@@ -234,7 +237,10 @@ def becomes_probabilities(g: GraphView, name: str) -> bool:
 
 
 def example(inputs: str, result: str, body: str) -> str:
-    """A graph of an example: latents c of 4 features become 2 and 4 features of 2 heads."""
+    """The text of a graph with latents ``c`` of 4 features.
+
+    A MatMul by ``w`` projects them to 2 heads, each with 2 features and 4 features.
+    """
     weights = ", ".join(str((7 * number) % 11 - 5) for number in range(48))
     return (
         f"agraph ({inputs}, float[2,t,4] c) => ({result} y) <float[4,12] w = {{{weights}}}, "

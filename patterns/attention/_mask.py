@@ -20,34 +20,34 @@ Source = tuple[str, int]
 """A tensor and one of its axes."""
 
 _MOVING: Final = MOVING | {"Trilu"}
-"""Operators that choose elements of their first operand (Trilu adds zeros)."""
+"""Operators whose results are elements of their first operand (Trilu adds zeros)."""
 _CALCULATING: Final = frozenset(
     ("Abs", "Add", "Concat", "Max", "Min", "Mul", "Neg", "Sub", "Where")
 )
-"""Operators whose results are finite where all floating-point operands are, as long as nothing
+"""Operators whose results are finite if all floating-point operands are finite and nothing
 overflows.
 """
 _CHOOSING: Final = _MOVING | {"Add", "Concat", "Min", "Where"}
-"""Operators whose results hold no NaN and no +infinity where no operand does."""
+"""Operators whose results hold neither NaN nor +infinity if no operand holds one."""
 _BOUNDED: Final = _MOVING | {"Concat", "Max", "Min", "Where"}
 """Operators whose results are 0 or lie between the bounds of their operands."""
 _SHAPE_OF_AXES: Final = 15
-"""The first operator set in which Shape returns some of the axes."""
+"""The first operator set in which Shape has the attributes ``start`` and ``end``."""
 _STEP: Final = np.nextafter(np.float32(1), np.float32(0))
-"""The factor of masks that `write_mask` writes."""
+"""The factor of masks that `write_mask` writes: the largest float32 number below 1."""
 MAX_DEPTH: Final = 24
-"""Most nodes in a row that are followed up the graph."""
+"""Maximum number of nodes in a row that are followed up the graph."""
 ABSORBING: Final = -1e30
-"""Scores vanish compared with such a number: a row that is masked entirely gives all keys the same
-weight.
+"""A number that absorbs scores: score + number = number after rounding. If a query has it for all
+keys, Softmax gives all keys the same weight.
 """
 
 
 def is_finite_mask(g: GraphView, name: str, depth: int = MAX_DEPTH) -> bool:
     """Whether no element of a tensor is infinite or NaN, as long as nothing overflows.
 
-    The numbers come from constants, integers, Booleans, and inputs that are assumed to be finite,
-    through operators that move, select, add or multiply them.
+    True if operators that move, select, add or multiply numbers compute the tensor from finite
+    constants, integers, Booleans, and inputs that are assumed to be finite.
     """
     dtype = g.try_infer_type(name)
     if not is_float(dtype):
@@ -74,7 +74,7 @@ def is_of_bits(g: GraphView, name: str) -> bool:
 
 
 def is_mask(g: GraphView, name: str, depth: int = MAX_DEPTH) -> bool:
-    """Whether no element is NaN or +infinity; inputs are assumed to hold neither."""
+    """Whether no element is NaN or +infinity. Inputs of the model are assumed to hold neither."""
     node = g.node_before(name)
     if g.is_constant(name) and is_float(g.try_infer_type(name)):
         array = g.get_computed_constant(name)
@@ -91,34 +91,34 @@ def is_mask(g: GraphView, name: str, depth: int = MAX_DEPTH) -> bool:
 
 
 def lies_between(
-    g: GraphView, name: str, least: float, most: float, depth: int = MAX_DEPTH
+    g: GraphView, name: str, lower: float, upper: float, depth: int = MAX_DEPTH
 ) -> bool:
     """Whether all numbers of a mask lie between a negative and a positive bound.
 
-    Integers and Booleans count as such: they are positions, or 0 and 1.
+    Integers and Booleans pass without a check: they are indices and conditions.
     """
     if not depth or not is_float(g.try_infer_type(name)) or is_of_bits(g, name):
         return bool(depth)
     array, node = g.get_computed_constant(name), g.node_before(name)
     if array is not None:
-        return bool(((array >= least) & (array <= most)).all())
+        return bool(((array >= lower) & (array <= upper)).all())
     if is_op(node, "Mul"):
         factors = [g.get_constant_scalar(operand) for operand in node.input]
-        place = next(
+        index = next(
             (
-                place
-                for place, factor in enumerate(factors)
+                index
+                for index, factor in enumerate(factors)
                 if factor is not None and 0 <= factor <= 1
             ),
             None,
         )
-        return place is not None and lies_between(g, node.input[1 - place], least, most, depth - 1)
+        return index is not None and lies_between(g, node.input[1 - index], lower, upper, depth - 1)
     if node is None or node.domain:
         return False
     if node.op_type == "Cast":
-        return g.try_infer_type(node.input[0]) == TensorProto.BOOL and most >= 1
+        return g.try_infer_type(node.input[0]) == TensorProto.BOOL and upper >= 1
     return node.op_type in _BOUNDED and all(
-        lies_between(g, operand, least, most, depth - 1) for operand in node.input
+        lies_between(g, operand, lower, upper, depth - 1) for operand in node.input
     )
 
 
@@ -149,18 +149,17 @@ def magnitude_of(g: GraphView, name: str, depth: int = MAX_DEPTH) -> float:
 
 
 def fits_scores(mask: Shape | None, scores: Shape) -> bool:
-    """Whether a mask, its last axis aside, broadcasts to (batch, heads, queries, keys)."""
+    """Whether a mask broadcasts to (batch, heads, queries, keys); its last axis is not checked."""
     if mask is None or not 0 < len(mask) <= len(scores):
         return False
-    return all(
-        size in (1, wanted) for size, wanted in zip(mask[-2::-1], scores[-2::-1], strict=False)
-    )
+    return all(size in (1, dim) for size, dim in zip(mask[-2::-1], scores[-2::-1], strict=False))
 
 
 def has_keys(g: GraphView, masks: Sequence[str], scores: Shape, values: str) -> bool:
     """Whether masks broadcast to the scores.
 
-    Where the values have as many keys as the scores, the last axis of a mask needs no check.
+    If the values have as many keys as the scores, the last axis of a mask is not checked. With
+    another size, the model could not run.
     """
     shapes = [g.try_infer_shape(name) for name in masks]
     if not all(shape is not None and fits_scores(shape, scores) for shape in shapes):
@@ -173,8 +172,9 @@ def has_keys(g: GraphView, masks: Sequence[str], scores: Shape, values: str) -> 
 def stretched_by(
     g: GraphView, masks: Sequence[str], scores: Shape, q: str, swapped: str
 ) -> list[tuple[Source, ...]]:
-    """The sources of the numbers of queries and of keys; empty for an axis that the sum of the
-    masks has already.
+    """The tensors from which `stretch_mask` reads the numbers of queries and of keys.
+
+    Empty for an axis that has its full length in the sum of the masks.
     """
     shape = broadcast_all([g.try_infer_shape(name) for name in masks]) or ()
     queries = () if shape[-2:-1] == scores[-2:-1] else sources_of(g, q, 2)
@@ -182,11 +182,11 @@ def stretched_by(
 
 
 def sources_of(g: GraphView, name: str, axis: int, depth: int = MAX_DEPTH) -> tuple[Source, ...]:
-    """Axes of tensors whose lengths add up to the length of an axis, as far up the graph as such
-    tensors are found.
+    """Axes of preceding tensors whose lengths add up to the length of an axis.
 
-    A Shape of the tensor itself would block rewrites of the keys, and be part of a cycle where the
-    operator appends the keys to earlier keys.
+    They are as far up the graph as shapes tell: at most ``depth`` nodes.
+    A Shape of the tensor itself would be one more consumer of the keys, which blocks rewrites. If
+    Attention appends the keys to the KV cache, this Shape would close a cycle.
     """
     node, shape = g.node_before(name), g.get_shape(name)
     if node is not None and depth and not isinstance(shape[axis], int):
@@ -197,23 +197,24 @@ def sources_of(g: GraphView, name: str, axis: int, depth: int = MAX_DEPTH) -> tu
                 for source in sources_of(g, operand, axis, depth - 1)
             )
         for operand in filter(None, node.input):
-            above = g.try_infer_shape(operand) or ()
-            if shape[axis] in above:
-                return sources_of(g, operand, above.index(shape[axis]), depth - 1)
+            operand_shape = g.try_infer_shape(operand) or ()
+            if shape[axis] in operand_shape:
+                return sources_of(g, operand, operand_shape.index(shape[axis]), depth - 1)
     return ((name, axis),)
 
 
 def write_mask(
     g: PatternRewriter, mask: str, stretched: Sequence[tuple[Source, ...]], *, marked: bool = False
 ) -> str:
-    """A float32 mask as onnxruntime's kernels require it: expanded to the numbers of queries and
-    keys.
+    """A float32 mask as onnxruntime's kernels require it, with all queries and keys.
 
-    The kernels return zeros for a row whose mask is the lowest number of its type everywhere, as if
-    the mask were -infinity, where ONNX gives all keys the same weight. A factor one step below 1
-    avoids the lowest number, and keeps 0 and -infinity. A row that is -infinity everywhere is NaN
-    by the formula: with ``marked``, its factor is NaN. (So is the factor of a row with infinity or
-    NaN, for which kernels and formula give NaN anyway.) ``stretched`` is as in `stretch_mask`.
+    If a row of the mask has the lowest float32 number everywhere, the kernels return zeros, as for
+    -infinity. ONNX gives all keys the same weight. So the mask is multiplied by the float32 number
+    next to 1, which changes the lowest number, but neither 0 nor -infinity.
+
+    If a row is -infinity everywhere, the formula gives NaN, but the kernels return zeros. With
+    ``marked``, the factor of a row is NaN if its maximum is infinite or NaN. (For +infinity and
+    NaN, formula and kernels give NaN anyway.) ``stretched`` is as in `stretch_mask`.
     """
     array = g.get_computed_constant(mask)
     if marked:
@@ -228,9 +229,9 @@ def write_mask(
 def read_mask(g: GraphView, name: str) -> str | None:
     """The mask that `write_mask` multiplied, or the same mask with fewer leading axes.
 
-    ``None`` for a tensor that `write_mask` did not write, or expanded. The kernels of com.microsoft
-    compute the formula for any mask, so they can read the mask itself. (Without a mark, Attention
-    gives 0 for a row that is -infinity everywhere: then the mask has to be finite.)
+    ``None`` for a tensor that `write_mask` did not write, or that it expanded. The kernels of
+    com.microsoft compute the formula for any mask, so they can read the mask without the factor.
+    An unmarked mask has to be finite: Attention gives 0 for a row of -infinity, the formula NaN.
     """
     product = g.node_before(name)
     if not is_op(product, "Mul"):
@@ -243,26 +244,26 @@ def read_mask(g: GraphView, name: str) -> str | None:
 
 
 def _is_mark(g: GraphView, mask: str, total: Node | None) -> bool:
-    """Whether a node adds the step below 1 to the maxima of the rows of a mask, times 0."""
-    product = _other_operand(g, total, "Add", _STEP)
-    maxima = product and _other_operand(g, g.node_before(product), "Mul", 0)
+    """Whether a node computes ReduceMax(mask) · 0 + `_STEP`, the factor of a marked mask."""
+    product = _operand_beside(g, total, "Add", _STEP)
+    maxima = product and _operand_beside(g, g.node_before(product), "Mul", 0)
     node = g.node_before(maxima) if maxima else None
     if not is_op(node, "ReduceMax") or not node.get_attribute("keepdims", 1):
         return False
     rows, shape, inner = node.input[0], g.try_infer_shape(node.input[0]), g.try_infer_shape(mask)
     if not shape or not inner or reduced_axes(g, node) != {len(shape) - 1}:
         return False
-    above = g.node_before(rows)
-    is_unsqueezed = is_op(above, "Unsqueeze") and above.input[0] == mask
+    unsqueeze = g.node_before(rows)
+    is_unsqueezed = is_op(unsqueeze, "Unsqueeze") and unsqueeze.input[0] == mask
     return rows == mask or (is_unsqueezed and shape[-len(inner) :] == inner)
 
 
-def _other_operand(g: GraphView, node: Node | None, op_type: str, number: float) -> str | None:
-    """The operand of an Add or Mul whose other operand is a number."""
+def _operand_beside(g: GraphView, node: Node | None, op_type: str, number: float) -> str | None:
+    """The operand of an Add or Mul whose second operand, in either order, is ``number``."""
     if not is_op(node, op_type):
         return None
-    places = permutations(node.input)
-    return next((name for name, other in places if g.get_constant_scalar(other) == number), None)
+    pairs = permutations(node.input)
+    return next((name for name, scalar in pairs if g.get_constant_scalar(scalar) == number), None)
 
 
 def stretch_mask(g: PatternRewriter, mask: str, stretched: Sequence[tuple[Source, ...]]) -> str:

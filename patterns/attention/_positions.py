@@ -1,4 +1,4 @@
-"""Tensors whose elements are known from their indices: all equal, or positions."""
+"""Tensors whose elements follow from their indices: all equal, or affine such as positions."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -21,11 +21,12 @@ _MAX_ELEMENTS: Final = 1 << 16
 
 
 class Affine(NamedTuple):
-    """Integers that grow with the indices of their elements: ``start`` plus the sum of ``step *
-    index``.
+    """A tensor of integers that are affine in their indices: start + Σ step · index.
 
-    ``steps`` has a number for each axis along which the integers differ; axes are counted from the
-    last: -1, -2, ...
+    Attributes:
+        start: the element at the indices 0.
+        steps: the step along each axis; axes are counted from the last: -1, -2, ...
+            An axis along which the integers are equal is absent.
     """
 
     start: Dim
@@ -85,13 +86,13 @@ def _of_constant(array: Array) -> Affine | None:
 
 
 def _counted(g: GraphView, node: Node) -> Affine | None:
-    """1, 2, 3, ...: the CumSum of ones."""
-    rank, axis, one = (
+    """1, 2, 3, ... for the CumSum of ones."""
+    rank, axis, addend = (
         g.info(node.input[0]).rank,
         g.get_ints(node.input[1]),
         uniform(g, node.input[0]),
     )
-    if not rank or axis is None or one is None or one != 1:
+    if not rank or axis is None or addend is None or addend != 1:
         return None
     if node.get_attribute("exclusive", 0) or node.get_attribute("reverse", 0):
         return None
@@ -99,11 +100,11 @@ def _counted(g: GraphView, node: Node) -> Affine | None:
 
 
 def spreads(g: GraphView, name: str, shape: Shape, numbers: Affine | None) -> bool:
-    """Whether elements keep their indices when a tensor is broadcast to a shape."""
-    own = g.try_infer_shape(name)
-    if numbers is None or own is None:
+    """Whether broadcasting a tensor to a shape keeps the axes along which its integers differ."""
+    tensor_shape = g.try_infer_shape(name)
+    if numbers is None or tensor_shape is None:
         return False
-    return all(own[axis] == shape[axis] for axis in numbers.steps)
+    return all(tensor_shape[axis] == shape[axis] for axis in numbers.steps)
 
 
 def moved(g: GraphView, node: Node, numbers: Affine) -> Affine | None:
@@ -120,9 +121,9 @@ def moved(g: GraphView, node: Node, numbers: Affine) -> Affine | None:
     if is_op(node, "Transpose"):
         perm = permutation(g, node)
         rank = len(source)
-        places = {} if perm is None else {axis - rank: to - rank for to, axis in enumerate(perm)}
+        new_axes = {} if perm is None else {axis - rank: to - rank for to, axis in enumerate(perm)}
         return (
-            Affine(numbers.start, {places[a]: step for a, step in numbers.steps.items()})
+            Affine(numbers.start, {new_axes[a]: step for a, step in numbers.steps.items()})
             if perm
             else None
         )
@@ -135,10 +136,10 @@ def _reshaped(numbers: Affine, source: Shape, result: Shape) -> Affine | None:
     after = [axis - len(result) for axis, size in enumerate(result) if size != 1]
     if [source[axis] for axis in before] != [result[axis] for axis in after]:
         return None
-    places = dict(zip(before, after, strict=True))
+    new_axes = dict(zip(before, after, strict=True))
     return Affine(
         numbers.start,
-        {places[axis]: step for axis, step in numbers.steps.items() if axis in places},
+        {new_axes[axis]: step for axis, step in numbers.steps.items() if axis in new_axes},
     )
 
 
@@ -161,8 +162,9 @@ def _cut(g: GraphView, node: Node, numbers: Affine, rank: int) -> Affine | None:
 
 
 def uniform(g: GraphView, name: str, depth: int = _DEPTH) -> Any:
-    """The number that all elements of a tensor equal, as an array of rank 0; ``None`` where they
-    are not known to be equal.
+    """The value of all elements of a tensor, as an array of rank 0.
+
+    ``None`` if the elements are not known to be equal.
     """
     if g.is_constant(name):
         array = g.get_computed_constant(name)

@@ -1,4 +1,4 @@
-"""GroupQueryAttention for attention with sinks or capped scores."""
+"""GroupQueryAttention for attention that is written as separate operators: sinks, capped scores."""
 
 from typing import Any, ClassVar, Final
 
@@ -13,8 +13,9 @@ _PERM: Final = [0, 2, 1, 3]
 
 
 def example(numbers: str, weights: str, attributes: str, sinks: str = "") -> tuple[str, str]:
-    """The graphs of an example: four heads of eight features, two heads of keys, three tokens after
-    one earlier token, and a window of two.
+    """The two graphs of an example, with a KV cache of one token and three new tokens.
+
+    There are four query heads of eight features, two heads of keys, and a window of two keys.
 
     Args:
         numbers: constants of the graph before the rewrite, each followed by a comma.
@@ -61,7 +62,7 @@ class _ScoresGroupQueryAttention(GroupQueryAttentionPattern):
         past_key: Symbol,
         past_value: Symbol,
     ) -> tuple[Symbol, Symbol, Symbol]:
-        # The rotation is the last choice, so that the variants that are tried first have it.
+        # The choice of the rotation comes last: all variants with a rotation are then tried first.
         scaling = g.choice("scaling", "", "Mul", "Div")
         repetition = g.choice("repetition", "", "Gather", "Expand")
         queries, keys = self.rotated(g, q, k)
@@ -87,7 +88,7 @@ class _ScoresGroupQueryAttention(GroupQueryAttentionPattern):
 
 
 def _repeated(g: PatternBuilder, x: Symbol, repetition: str) -> Symbol:
-    """Heads of keys or values, one for each head of the queries."""
+    """Keys or values, repeated to one head for each query head."""
     repeated = x
     if repetition == "Gather":
         repeated = g.op.Gather(x, g.symbol(), axis=1)
@@ -98,7 +99,10 @@ def _repeated(g: PatternBuilder, x: Symbol, repetition: str) -> Symbol:
 
 
 def attributes_of(g: GraphView, m: Match) -> dict[str, Any] | None:
-    """Heads and scale as attributes of Attention; ``None`` where Attention differs."""
+    """The attributes of Attention: numbers of heads, and scale.
+
+    ``None`` if the shapes or the scale of the match do not correspond to an Attention.
+    """
     moved = [node for node in m.nodes if node.op_type == "Transpose"]
     queries, keys, values = (g.try_infer_shape(node.output[0]) for node in moved[:3])
     if queries is None or keys is None or values != keys:

@@ -35,42 +35,40 @@ from ._groups import shared_heads
 from ._mask import has_keys, is_finite_mask, lies_between, stretched_by, write_mask
 
 _MAX_KEYS: Final = 1024
-"""Number of keys above which the operator is slower than its formula on onnxruntime's CPU
+"""Number of keys above which the operator is slower than the separate nodes on onnxruntime's CPU
 provider.
 """
 _MAX_BIAS: Final = 64.0
-"""Bound of the numbers in a bias."""
+"""Largest magnitude of a bias that may be added to the mask before the scores."""
 
 
 class AttentionPattern(EasyPatternOptimization):
     """Softmax(q · kᵀ · scale + mask) · v → Attention(q, k, v, mask)
 
-    What: one operator instead of four to seven; scale and mask may be absent. Two terms, such as a
-    bias of positions and a mask of tokens, are added up first, once for all layers. A mask with one
-    row for all queries is repeated for each of them, as onnxruntime requires; all attentions of
-    a model share the copy. A row of the mask that is -infinity everywhere becomes NaN: the formula
-    gives NaN for its query, but onnxruntime's operator would give 0. Tensors whose length comes
-    before the batch, as in torch's own modules, keep the Transposes of the formula.
-    Why: the scores are neither stored nor read four times. One thread of onnxruntime's CPU provider
-    takes 0.60 of the time for 16 queries and keys, 0.68 for 64, 0.80 for 128, 0.91 for 512, 0.83
-    for 1024, and 1.08 for 2048 (8 heads of 64, merged before and after); with a mask 0.61, 0.67,
-    0.76, 0.73, 0.86 and 1.01; for one query 0.48 with 64 keys and 0.37 with 512.
+    What: one operator instead of four to seven; scale and mask may be absent. If two tensors are
+    added to the scores, such as a position bias and a padding mask, their sum is the mask. All
+    layers share it. onnxruntime needs a mask with a row for each query, so a mask with one row is
+    expanded, once for all layers. If a mask hides all keys of a query by -infinity, the separate
+    nodes give NaN, but onnxruntime's operator gives 0. Such a row of the mask becomes NaN. Tensors
+    (length, batch, ...), as in torch.nn modules, keep their Transposes.
+    Why: the scores are neither stored nor read four times. With 8 heads of 64 features, one thread
+    of onnxruntime's CPU provider takes 0.60 of the time for 16 queries and keys, 0.91 for 512 and
+    1.08 for 2048. A mask changes this little. One query takes 0.48 with 64 keys and 0.37 with 512.
     Refuses when:
     1. the shapes are unknown, or batches or heads of q, k and v differ: the operator does not
        broadcast batches.
     2. an axis may be empty, which onnxruntime's kernel refuses.
-    3. the number of keys is known, and greater than 1024. (Heads that serve several heads of
-       queries each are faster with any number: two layers with 2048 keys take 0.72 to 0.84 of the
-       time.)
+    3. the number of keys is known, and greater than 1024. Grouped-query attention is an exception:
+       with 2048 keys, it still takes 0.72 to 0.84 of the time.
     4. the factor is not a positive number, or has more than four axes.
     5. the mask does not broadcast to the scores.
-    6. of two terms, the first may hold numbers above 64 or below -64, or the second numbers above
-       64: the sum would be rounded differently.
-    7. a row of the mask may be -infinity everywhere, and the heads of the result are not merged:
-       the operator is slower then, 1.04 to 1.28 of the time for 4 to 128 queries and keys (with
-       merged heads 0.73 to 0.94, and 0.28 for one query).
-    8. the provider has no kernel, or the type is not a 32-bit float: the kernel for 16 bits loses
-       more digits than the formula.
+    6. two tensors are added to the scores, and their sum would be rounded too much. The first must
+       lie between -64 and 64, the second must not exceed 64.
+    7. the mask may hide all keys of a query by -infinity, and the heads of the result are not
+       merged. Then the operator takes 1.04 to 1.28 of the time for 4 to 128 queries and keys. (With
+       merged heads, it takes 0.73 to 0.94.)
+    8. the provider has no kernel, or the type is not float32: the kernel for 16 bits is less
+       accurate than the separate nodes.
     """
 
     phase = "specialize"
@@ -96,7 +94,7 @@ class AttentionPattern(EasyPatternOptimization):
         return scores_of(g, q, self.swapped(g, k), factor, s)
 
     def weights(self, g: PatternBuilder, scores: Symbol, mask: Symbol) -> Symbol:
-        """The Softmax of the scores, to which a mask, or a bias and a mask, may be added."""
+        """The Softmax of the scores, after a mask, or a bias and a mask, is added."""
         if g.option("masked"):
             scores = g.op.Add(
                 g.op.Add(scores, g.symbol("bias")) if g.option("two_terms") else scores, mask
@@ -144,7 +142,10 @@ class AttentionPattern(EasyPatternOptimization):
         return m.derive(scale=scale, steps=steps, changes=changes)
 
     def _keys_match_scores(self, g: GraphView, m: Match, swapped: str) -> bool:
-        """Whether the keys have the heads of the scores, merged with the features or the batch."""
+        """Whether the keys ``m.k`` have the heads of the scores.
+
+        The heads are merged with the features, or, in tensors (length, batch, ...), with the batch.
+        """
         batch, heads, size, keys = g.get_shape(swapped)
         if m.perm == [0, 2, 1]:
             return heads_in(g, m.k, (batch, heads, keys, size)) is not None
@@ -152,8 +153,11 @@ class AttentionPattern(EasyPatternOptimization):
         return is_static and g.try_infer_shape(m.k) == (keys, batch * heads, size)
 
     def _steps(self, m: Match, swapped: Shape) -> tuple[list[Any], list[int]]:
-        """The target of a Reshape, and the permutation after it, which make the keys (batch, heads,
-        keys, size); empty where nothing is to be done.
+        """The steps that make the keys (batch, heads, keys, size).
+
+        Returns:
+            the target of a Reshape, and the permutation of a Transpose after it. A step that is not
+            needed is empty.
         """
         _, heads, size, _ = swapped
         if m.are_merged:
@@ -171,17 +175,16 @@ class AttentionPattern(EasyPatternOptimization):
             lies_between(g, m.bias, -_MAX_BIAS, _MAX_BIAS)
             and lies_between(g, m.mask, -math.inf, _MAX_BIAS)
         ):
-            # (6) either term may be a bias, which would be added to the other term instead of the
-            #     scores
+            # (6) the sum of bias and mask is rounded before the scores are added to it
             return False
         return has_keys(g, self.masks(m), scores, m.v)
 
     def masks(self, m: Match) -> list[str]:
-        """The operands that are added up to the mask."""
+        """The tensors that are added to the scores."""
         return [*([m.bias] if m.get("two_terms") else []), m.mask] if m.masked else []
 
     def marked(self, g: GraphView, m: Match) -> bool:
-        """Whether the mask may have rows that are -infinity everywhere, which must become NaN."""
+        """Whether the mask may hide all keys of a query by -infinity: its row becomes NaN."""
         return not all(is_finite_mask(g, name) for name in self.masks(m))
 
     def replacement(self, g: PatternRewriter, match: Match) -> Any:
@@ -198,7 +201,7 @@ class AttentionPattern(EasyPatternOptimization):
         )
 
     def keys(self, g: PatternRewriter, k: str, target: list[int], perm: list[int]) -> str:
-        """The keys (batch, heads, keys, size), by the steps that `_steps` returns."""
+        """The keys (batch, heads, keys, size), after the steps that `_steps` returns."""
         if target:
             k = g.op.Reshape(k, np.array(target, dtype=np.int64))
         if perm:
@@ -264,8 +267,9 @@ class AttentionPattern(EasyPatternOptimization):
 
 
 def is_merged(g: GraphView, name: str) -> bool:
-    """Whether the heads of a result (batch, heads, length, size) are moved after the length, as
-    merging them requires.
+    """Whether a Transpose moves the heads of a result after the length, before they are merged.
+
+    The result has the shape (batch, heads, length, size).
     """
     node = g.next_node(name)
     return is_op(node, "Transpose") and node.attribute.get("perm") in MERGING

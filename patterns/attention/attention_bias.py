@@ -24,7 +24,7 @@ from ._bias import output_bias, require_moderate
 
 
 class _AttentionBias(EasyPatternOptimization):
-    """Removes a bias from an attention, or adds it later."""
+    """Removes a bias of the keys or the values from an attention of separate nodes."""
 
     phase = "target"
     priority = 9
@@ -42,14 +42,14 @@ class AddMatMulSoftmaxPattern(_AttentionBias):
     Refuses when:
     1. the Softmax is not along the last axis.
     2. a shape is unknown, or the bias differs along the axis of the keys.
-    3. a weight or the bias is not finite, or not stored in the model itself, or the bias is large:
-       sums with a large bias are rounded more.
-    4. there is a mask in float16: a score added to the lowest number of 16 bits may be infinite
-       without the bias.
+    3. a weight or the bias is not finite, or not stored in the model itself.
+       Or the bias is large: sums with a large bias are rounded more.
+    4. there is a float16 mask: without the bias, a score plus the lowest float16 number may be
+       -infinity.
     """
 
     def heads(self, g: Any, keys: Any, shape: Any, early: bool, **attributes: Any) -> Any:
-        """The transposed heads of the keys, split before the Transpose, or after it (``early``)."""
+        """The transposed heads of the keys; the Transpose comes before the Reshape if ``early``."""
         if early:
             return g.op.Reshape(g.op.Transpose(keys, perm=[0, 2, 1]), shape, **attributes)
         return g.op.Transpose(g.op.Reshape(keys, shape, **attributes), perm=[0, 2, 3, 1])
@@ -130,8 +130,8 @@ class AddSoftmaxMatMulPattern(_AttentionBias):
     1. the Softmax is not along the last axis, or there may be queries but no keys: the
        probabilities add up to 0 then.
     2. a shape is unknown, or the heads that are merged are not those that were split.
-    3. a weight or a bias is not finite, or not stored in the model itself, or a bias is large: sums
-       with a large bias are rounded more.
+    3. a weight or a bias is not finite, or not stored in the model itself.
+       Or a bias is large: sums with a large bias are rounded more.
     4. the new bias leaves the range of its type, or its terms cancel.
     """
 
@@ -231,8 +231,11 @@ def _require_last_axis(g: GraphView, softmax: Node, axis: int) -> None:
 def _spreads_over_heads(g: GraphView, bias: str, biased: str, heads: Sequence[Dim]) -> bool:
     """Whether a bias is one number for each feature of a linear layer.
 
-    The result ``biased`` of the layer has rank 3 and is split into ``heads``: the number of heads,
-    and the features of each.
+    Args:
+        g: the graph.
+        bias: the bias.
+        biased: the result of the layer, of rank 3.
+        heads: the number of heads that the features are split into, and the features of a head.
     """
     shape, layer = g.static_shape(bias), g.try_infer_shape(biased)
     if (

@@ -20,25 +20,25 @@ from .._shapes import uniform_value
 from ._mask import lies_between
 
 _MOVES: Final = 3
+"""Maximum number of nodes, Transpose and Reshape included, from the result up to the Attention."""
 _MAX_MASK: Final = 1e30
-"""Masks with numbers near the largest one of the type make the kernel give NaN."""
+"""Largest number of a mask. The kernel gives NaN for numbers near the largest float32 number."""
 
 
 class AttentionGuardPattern(EasyPatternOptimization):
     """Where(IsNaN(z), 0 · s, z) → z, for z = Attention(q, k, v, mask), its heads merged or not
 
-    What: drops the guard that `GuardedAttention` leaves: finite queries and keys have finite
-    scores, and where a mask hides all keys of a query by -infinity, onnxruntime's operator gives 0,
-    as the guard does.
+    What: drops the guard against NaN that `GuardedAttention` leaves. Finite queries and keys have
+    finite scores. If a mask hides all keys of a query by -infinity, the formula gives NaN, but
+    onnxruntime's operator gives 0 like the guard.
     Why: five or six nodes fewer per layer; one thread of onnxruntime's CPU provider takes 0.73
-    to 0.98 of the time without the guard. It is not in the default preset, because keys of earlier
-    calls may be NaN, which the guard hides.
+    to 0.98 of the time. It is not in the default preset: the KV cache may hold NaN, which the
+    guard hides.
     Refuses when:
-    1. z is not the result of an Attention, or more is done to it than moving and merging heads.
+    1. z is not the result of an Attention, with its heads possibly moved and merged.
     2. the mask may be +infinity, NaN or above 1e30, or is Boolean.
-    3. the number in place of NaN is neither 0 nor a product with 0.
-    4. the type is not a 32-bit float: the sum of a score and of a number of the mask may leave the
-       range of 16 bits.
+    3. the replacement of NaN is neither 0 nor a product with 0.
+    4. the type is not float32: in 16 bits, a score plus a number of the mask may overflow.
     """
 
     phase = "specialize"
@@ -93,7 +93,7 @@ class AttentionGuardPattern(EasyPatternOptimization):
 
 
 def _attention(g: GraphView, name: str) -> Node | None:
-    """The Attention whose first result a tensor is, maybe after its heads are moved and merged."""
+    """The Attention whose first result is a tensor, possibly after its heads are merged."""
     for _ in range(_MOVES):
         node = g.node_before(name)
         if is_op(node, "Attention"):

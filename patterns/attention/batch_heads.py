@@ -28,15 +28,16 @@ class BatchHeadsPattern(EasyPatternOptimization):
     """Softmax(q · kᵀ) · v with batch and heads in one axis → Softmax(q · kᵀ) · v with four axes
 
     What: queries, keys and values (length, batch, features) are split into (length, batch, heads,
-    size) instead of (length, batch · heads, size). A mask and factors stay where they are; a
+    size) instead of (length, batch · heads, size). A mask and factors stay where they are. A
     Reshape of the weights into (batch, heads, queries, keys) is dropped.
-    Why: the patterns of attention match four axes. torch's attention with ``need_weights`` and
-    DETR's have this form. Alone, it saves no node, but makes targets of Reshape constant.
+    Why: the patterns that fuse attention match tensors of rank 4. The attention of DETR, and of
+    torch.nn with ``need_weights``, has rank 3. Alone, the rewrite saves no node, but the targets of
+    its Reshapes are constant.
     Refuses when:
     1. the shapes are unknown, or batch and heads of queries, keys and values differ.
-    2. a computed size may be 0 at run time: a Reshape would copy another size in its place.
-    3. the mask does not broadcast to the scores, or a Reshape of the mask or the result would need
-       a target computed at run time.
+    2. a computed size may be 0 at run time: Reshape reads a 0 as "copy the size of the operand".
+    3. the mask does not broadcast to the scores. Or the target of a Reshape, for the mask or the
+       result, is known only at run time.
     """
 
     exactness = "rounding"
@@ -71,7 +72,7 @@ class BatchHeadsPattern(EasyPatternOptimization):
         return (y,)
 
     def _hidden(self, g: PatternBuilder, scores: Symbol, mask: Symbol) -> Symbol:
-        """The scores with a mask, which may be applied to scores split into four axes."""
+        """The scores with a mask, which the model may apply after a Reshape to rank 4."""
         masking = g.choice("masking", "", "Add", "Add split", "Where split")
         if not masking:
             return scores
@@ -96,10 +97,10 @@ class BatchHeadsPattern(EasyPatternOptimization):
         if not queries[1:3] == keys[1:3] == values[1:3]:  # (1)
             return self.none(scores, msg="batches or heads differ")
         length, batch, heads, size = queries
-        wanted = (batch, heads, length, keys[0])
-        if not self._have_axes_of_scores(g, m, wanted):  # (3)
+        scores_shape = (batch, heads, length, keys[0])
+        if not self._have_axes_of_scores(g, m, scores_shape):  # (3)
             return self.none(scores, msg="the mask has other axes than the scores")
-        hidden = self._mask(g, m, wanted)
+        hidden = self._mask(g, m, scores_shape)
         result = (length, batch, heads, values[3])
         target = reshape_target(g, result, (length, batch * heads, values[3]))
         if hidden is None or target is None:  # (3)
@@ -108,8 +109,10 @@ class BatchHeadsPattern(EasyPatternOptimization):
         return m.derive(heads=heads, sizes=sizes, merged=target, hidden=hidden)
 
     def _split_of(self, g: GraphView, m: Match, name: str) -> Shape | None:
-        """(length, batch, heads, size) of queries, keys or values (length, batch, features), from
-        the operand of a MatMul; ``None`` where the sizes are unknown, or the heads not split so.
+        """The shape (length, batch, heads, size) of queries, keys or values with their heads split.
+
+        ``name`` is the operand of a MatMul in the match. ``None`` where the sizes are unknown, or
+        the model does not reshape (length, batch, features) to (length, batch · heads, size).
         """
         producer = g.node_before(name)
         operands = [name] if producer is None else [name, *producer.input]
@@ -130,8 +133,8 @@ class BatchHeadsPattern(EasyPatternOptimization):
         is_split = heads > 0 and merged == (length, batch * heads, size)
         return (length, batch, heads, size) if is_split else None
 
-    def _have_axes_of_scores(self, g: GraphView, m: Match, wanted: Shape) -> bool:
-        """Whether tensors with four axes in the match are (batch, heads, queries, keys)."""
+    def _have_axes_of_scores(self, g: GraphView, m: Match, scores_shape: Shape) -> bool:
+        """Whether tensors of rank 4 in the match have the shape (batch, heads, queries, keys)."""
         names = [m.outputs[1]] if m.shown else []
         if m.masking in ("Add split", "Where split"):
             hidden = next(node for node in m.nodes if is_op(node, "Add", "Where"))
@@ -141,18 +144,19 @@ class BatchHeadsPattern(EasyPatternOptimization):
                 if is_op(node, "Reshape") and node.output[0] in hidden.input
             )
             names += [hidden.output[0], scores]
-        return all(g.try_infer_shape(name) == wanted for name in names)
+        return all(g.try_infer_shape(name) == scores_shape for name in names)
 
-    def _mask(self, g: GraphView, m: Match, wanted: Shape) -> tuple[str, list[int]] | None:
-        """A mask, and the target of a Reshape (empty for none) after which it can be added to
-        scores with four axes; ``None`` if it cannot.
+    def _mask(self, g: GraphView, m: Match, scores_shape: Shape) -> tuple[str, list[int]] | None:
+        """A mask, and the target of the Reshape that makes it broadcast to scores of rank 4.
+
+        The target is empty if no Reshape is needed. ``None`` if the mask cannot be reshaped.
         """
         if not m.masking:
             return "", []
         shape = g.try_infer_shape(m.mask)
         if m.masking != "Add":
             return m.mask, []
-        merged = (wanted[0] * wanted[1], *wanted[2:])
+        merged = (scores_shape[0] * scores_shape[1], *scores_shape[2:])
         if shape is None or len(shape) > len(merged):
             return None
         pairs = zip(reversed(shape), reversed(merged), strict=False)
@@ -160,7 +164,7 @@ class BatchHeadsPattern(EasyPatternOptimization):
             return None
         if len(shape) < 3 or shape[0] == 1:
             return m.mask, []
-        split = (*wanted[:2], *shape[1:])
+        split = (*scores_shape[:2], *shape[1:])
         producer = g.node_before(m.mask)
         if is_op(producer, "Reshape") and g.try_infer_shape(producer.input[0]) == split:
             return producer.input[0], []

@@ -22,16 +22,16 @@ class CausalMaskGuardPattern(EasyPatternOptimization):
 
     What: drops the guard for queries that see no key: a causal mask shows each query its own key.
     Why: transformers' own exporter (`transformers.exporters`) writes this guard after each
-    attention, where it hides the attention from all fusions: a decoder of four layers has 129 nodes
-    with the guard and 56 without it, both with `xopt --genai`. A decode step after 128 tokens takes
-    0.80 of the time, 64 new tokens take 0.90 (onnxruntime's CPU provider, medians of paired runs on
-    a machine with other load).
+    attention, and no attention pattern matches with it. With `xopt --genai`, a decoder of four
+    layers has 129 nodes with the guard and 56 without it. On onnxruntime's CPU provider, a decode
+    step with a 128-token KV cache takes 0.80 of the time, and 64-token prefill 0.90. (Medians of
+    paired runs on a machine with other load.)
     Refuses when:
-    1. the mask is not known to be (batch, heads, queries, keys), or not known to be causal: with an
-       attention mask as an input, that needs `--assume 'ones(attention_mask)'`.
-    2. there may be fewer keys than queries, so that the first queries see none.
+    1. the mask is not known to be (batch, heads, queries, keys), or not known to be causal.
+       A model with an attention mask as an input needs `--assume 'ones(attention_mask)'`.
+    2. there may be fewer keys than queries, so that the first queries see no key.
     3. the guard may give z a larger shape.
-    4. the mask is not Boolean: of a mask that is added to scores, the sum counts no keys.
+    4. the mask is not Boolean: the sum of an additive mask is not a number of keys.
     """
 
     exactness = "exact"
@@ -40,8 +40,8 @@ class CausalMaskGuardPattern(EasyPatternOptimization):
     def match_pattern(self, g: PatternBuilder, mask: Symbol, c: Symbol, z: Symbol) -> Symbol:
         numbers = g.op.Cast(mask, to=ANY, attributes=ANY)
         count = g.op.ReduceSum(numbers, axes=g.any_of([-1], [_RANK - 1]), attributes=ANY)
-        one = g.constant("one", lambda number: 0 < number <= 1, scalar=True)
-        return g.op.Where(g.op.Less(count, one), c, z)
+        limit = g.constant("one", lambda number: 0 < number <= 1, scalar=True)
+        return g.op.Where(g.op.Less(count, limit), c, z)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if g.try_infer_type(m.mask) != TensorProto.BOOL:  # (4)

@@ -17,12 +17,13 @@ from ._groups import Shared, shared_heads
 class GatherAttentionPattern(EasyPatternOptimization):
     """Attention(q, Gather(k, 0, 0, 1, 1), Gather(v, 0, 0, 1, 1)) → Attention(q, k, v)
 
-    What: groups of query heads share a head of the keys and values, which the model repeats by
-    Gather, or by Unsqueeze, Expand (or Tile) and Reshape; a single head by Expand (or Tile) alone.
+    What: grouped-query attention without repeated heads. The model repeats the heads of keys and
+    values by Gather, or by Unsqueeze, Expand (or Tile) and Reshape. It may repeat a single head by
+    Expand (or Tile) alone.
     Why: saves the copies of keys and values; the operator supports groups.
     Refuses when:
     1. the heads are not repeated in equal groups, to as many heads as the queries have.
-    2. keys and values of earlier calls are operands, or present keys and values are results: they
+    2. past_key and past_value are operands, or present_key and present_value are results: they
        would have fewer heads.
     """
 
@@ -34,7 +35,7 @@ class GatherAttentionPattern(EasyPatternOptimization):
     def match_pattern(
         self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, mask: Optional
     ) -> Symbol:
-        # The fifth and the sixth operand would be earlier keys and values (2).
+        # past_key and past_value would be the fifth and the sixth operand (2).
         return g.op.Attention(q, k, v, mask, attributes=g.capture("attributes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:

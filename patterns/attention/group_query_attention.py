@@ -28,41 +28,41 @@ from ._mask import MAX_DEPTH
 from ._positions import Affine, positions_of
 
 _MAX_POSITIONS: Final = 1 << 20
-"""Largest number of positions for which rotations are stored."""
+"""Largest number of positions for which cosines and sines are stored."""
 _ATTRIBUTES: Final = frozenset(("scale", "softcap", "q_num_heads", "kv_num_heads"))
 _MIN_RANK: Final = 2
-"""Smallest rank of a table: positions and numbers, perhaps after the batch."""
-_PLAIN: Final = frozenset(("Unsqueeze", "Squeeze", "Transpose", "Concat", "Slice", "Identity"))
+"""Minimum rank of cosines and sines: ([batch,] positions, width)."""
+_MOVING: Final = frozenset(("Unsqueeze", "Squeeze", "Transpose", "Concat", "Slice", "Identity"))
 
 
 class GroupQueryAttentionPattern(EasyPatternOptimization):
     """Attention(RotaryEmbedding(q), RotaryEmbedding(k), v, mask, past_key, past_value) →
     com.microsoft.GroupQueryAttention(q, k, v, past_key, past_value, n, total, cos, sin)
 
-    What: the operator with which onnxruntime-genai runs decoders. It rotates queries and keys by
-    tables of all positions, appends to the cache, and hides later keys itself, so that the mask is
-    dropped. Rotations may be absent. A mask with a window becomes local_window_size. The numbers of
-    keys come from an attention mask that is as long as the keys and assumed to hold ones, else from
-    the sizes of the cache and of the queries.
-    Why: 5 nodes fewer per layer, and about 20 that compute the mask and the angles; the runtime
-    may share the memory of earlier and new keys (past_present_share_buffer), which no other
-    operator allows. Otherwise it is no faster: six layers of a LLaMA take 0.97 to 1.06 of the time
-    of Attention on one thread of onnxruntime's CPU provider.
+    What: the operator with which onnxruntime-genai runs decoders. It applies rotary embeddings to
+    queries and keys, appends to the KV cache, and hides later keys, so the mask is dropped. Rotary
+    embeddings may be absent. The new cosines and sines cover all positions. A sliding window of the
+    mask becomes local_window_size. The numbers of keys are the sums of an attention mask that is
+    assumed to hold ones. Without one, they are the length of the cache plus the number of queries.
+    Why: 5 nodes fewer per layer, and about 20 fewer for mask and angles. Past and present keys may
+    share a buffer (past_present_share_buffer), which no other operator supports. Otherwise the
+    operator is no faster: six layers of a LLaMA take 0.97 to 1.06 of the time of Attention on one
+    thread of onnxruntime's CPU provider.
     Refuses when:
-    1. heads are not split by the operator, or their sizes are unknown, not a multiple of 8 (of 16
-       with a rotation), or differ between keys and values; or an axis may be empty.
-    2. the number of keys is not known to be below 2^31, or, with a rotation, to be 2^20 at most:
-       assume the longest cache and the longest input.
-    3. the mask may hide keys that are neither later than the query nor beyond a window: assume that
-       the attention mask holds ones.
-    4. there may be several new tokens of several sequences that have earlier keys, which the kernel
-       refuses: assume ``batch == 1 or seq == 1 or past == 0`` or one of the three, with the names
-       of the sizes in the model.
-    5. positions do not start where the cache ends, or are inputs; or the width of the tables is not
-       a multiple of 8.
+    1. the operator does not split the heads, or an axis may be empty. Or the head size is unknown,
+       not a multiple of 8 (with a rotary embedding, of 16), or differs between keys and values.
+    2. the number of keys is not known to be below 2^31 (with a rotary embedding, 2^20): assume a
+       maximum length of the cache and of the input.
+    3. the mask may hide keys that are neither later than the query nor outside a window: assume
+       that the attention mask holds ones.
+    4. there may be several sequences with several new tokens each and a cache, which the kernel
+       refuses. Assume ``batch == 1 or seq == 1 or past == 0``, or one of the three, with the names
+       of these dimensions in the model.
+    5. positions do not start where the cache ends, or are inputs; or the width of cosines and sines
+       is not a multiple of 8.
     6. an attribute is not one of scale, softcap and the numbers of heads, or not a positive number;
-       or the scores are a result.
-    7. the type is not a 32-bit float, or the provider has no kernel.
+       or another node reads the scores.
+    7. the type is not float32, or the provider has no kernel.
     """
 
     phase = "target"
@@ -95,7 +95,7 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
         return y, present_key, present_value
 
     def rotated(self, g: PatternBuilder, q: Symbol, k: Symbol) -> tuple[Symbol, Symbol]:
-        """Queries and keys, with or without a rotation."""
+        """Queries and keys, with or without a rotary embedding."""
         if not g.option("rotates"):
             return q, k
         cos, sin = g.symbol("cos"), g.symbol("sin")
@@ -148,7 +148,10 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
 
     @staticmethod
     def _scores(g: GraphView, m: Match) -> Shape | None:
-        """(batch, heads, queries, keys); ``None`` where the kernel does not support the shapes."""
+        """The shape (batch, heads, queries, keys) of the scores.
+
+        ``None`` where a shape is unknown, or the kernel does not support it.
+        """
         heads, groups = (m.attributes.get(name) for name in ("q_num_heads", "kv_num_heads"))
         shapes = [g.try_infer_shape(name) for name in (m.q, m.k, m.v, m.past_key, m.past_value)]
         if not heads or not groups or None in shapes:
@@ -203,7 +206,7 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
     def extra_operands(
         self, g: PatternRewriter, tables: Sequence[str], m: Mapping[str, Any]
     ) -> Sequence[str | Array | None]:
-        """The operands after the numbers of keys."""
+        """The operands after the numbers of keys: cosines and sines."""
         return tables
 
     _start = (
@@ -226,7 +229,10 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
 
 
 def _are_usual(attributes: Mapping[str, Any]) -> bool:
-    """Whether the operator has these attributes with the same meaning, which a scale of 0 lacks."""
+    """Whether GroupQueryAttention has these attributes, with the same meaning of their values.
+
+    A scale of 0 has another meaning: GroupQueryAttention then uses its default.
+    """
     numbers = [attributes.get("scale", 1.0), attributes.get("softcap", 0.0) or 1.0]
     return set(attributes) <= _ATTRIBUTES and all(0 < number < math.inf for number in numbers)
 
@@ -245,8 +251,10 @@ def _operator_attributes(m: Match, window: int) -> dict[str, Any]:
 
 
 def _table(g: GraphView, name: str, past: Dim, rows: int, width: int) -> Array | None:
-    """The ``rows`` rows from position 0 on of a table that the model computes from position
-    ``past`` on; ``None`` where they are not known.
+    """Cosines or sines of shape (rows, width) for the positions from 0 on.
+
+    The model computes ``name`` for the positions from ``past`` on. ``None`` where its values do not
+    follow from the positions alone.
     """
     shape = g.try_infer_shape(name)
     if shape is None or len(shape) < _MIN_RANK:
@@ -260,10 +268,10 @@ def _table(g: GraphView, name: str, past: Dim, rows: int, width: int) -> Array |
 def _at_all_positions(
     g: GraphView, name: str, past: Dim, rows: int, length: Dim, depth: int = MAX_DEPTH
 ) -> Array | None:
-    """A tensor of the model, computed for ``rows`` positions from 0 on, and not expanded to several
-    sequences.
+    """A tensor of the model, evaluated for the positions 0 to ``rows`` - 1 of a single sequence.
 
-    ``length``: the number of positions in the model.
+    The model computes it for ``length`` positions from ``past`` on. ``None`` where the tensor
+    depends on more than the positions.
     """
     if g.is_constant(name):
         return g.get_computed_constant(name)
@@ -278,7 +286,7 @@ def _at_all_positions(
     if node.op_type == "Expand":
         return _at_all_positions(g, node.input[0], past, rows, length, depth - 1)
     is_outer = node.op_type == "MatMul" and (g.try_infer_shape(node.input[0]) or (0,))[-1] == 1
-    if node.op_type not in ELEMENTWISE | STRETCHING | _PLAIN and not is_outer:
+    if node.op_type not in ELEMENTWISE | STRETCHING | _MOVING and not is_outer:
         return None
     arrays = [
         _at_all_positions(g, operand, past, rows, length, depth - 1) for operand in node.input
@@ -297,8 +305,8 @@ def _at_all_positions(
 def _keeps_positions(g: GraphView, node: Node, operands: Sequence[Array], result: Array) -> bool:
     """Whether a Slice keeps all positions in order.
 
-    The number of positions differs here from the number in the model: an axis that has the same
-    size in both holds none.
+    ``operands`` and ``result`` have a row for every position, so their axis of positions differs in
+    size from the model's. An axis of equal size is not the axis of positions: it may be cut.
     """
     shape = g.try_infer_shape(node.input[0])
     if shape is None or len(shape) != result.ndim:

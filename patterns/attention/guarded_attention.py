@@ -26,25 +26,24 @@ class GuardedAttentionPattern(AttentionPattern):
     """w = Softmax(q · kᵀ · scale + mask), Where(IsNaN(w), 0, w) · v → y = Attention(q, k, v, mask),
     Where(IsNaN(y), 0 · Σ v, y)
 
-    What: what `Attention` and `AttentionHeads` do, for the attention that torch's exporters write:
-    a query whose keys are all masked by -infinity has the weights 0. The guard moves after the
-    operator: where the result is NaN, it becomes the sum of the values times 0, which is NaN for
-    values that are infinite or NaN, as in the formula.
-    Why: as for `Attention`; the guard also reads the result instead of the weights. One thread of
-    onnxruntime's CPU provider takes 0.79 of the time for one query and key, 1.02 for 16, 0.84 for
-    128, and 0.70 for 1024 (8 heads of 64); for one query 0.47 with 64 keys and 0.33 with 512. With
-    keys of earlier calls and `ConcatAttention` it takes 0.96 for 16 queries and 64 keys, and 0.77
-    for 128 and 512.
+    What: applies `Attention` and `AttentionHeads` to an attention with the guard that torch's
+    exporters write: if all keys of a query are masked by -infinity, its weights become 0. The guard
+    moves after the operator. Where the result is NaN, it becomes 0 times the sum of the values.
+    Like the original, this product is NaN if a value is infinite or NaN.
+    Why: as for `Attention`; the guard also reads the result, which is smaller than the weights. On
+    one thread of onnxruntime's CPU provider, with 8 heads of 64 features, one query takes 0.47 of
+    the time with 64 keys, and 0.33 with 512. 16 queries and keys take 1.02, 128 take 0.84 and 1024
+    take 0.70. With a KV cache and `ConcatAttention`, 0.77 to 0.96 were measured.
     Refuses when:
     1. `Attention` refuses.
-    2. heads are not split off the last axis of q, k and v, or not merged with it: the guard is
-       slower than the formula below 128 keys then. Keys and values that are joined with those of
-       earlier calls, or serve several heads of queries, may have four axes.
+    2. heads are not split off the last axis of q, k and v, or not merged again: then the new guard
+       is slower below 128 keys. Keys and values may have four axes if they are appended to a KV
+       cache, or have fewer heads than the queries.
     3. keys and values with four axes may differ in length (`ConcatAttention` refuses them then),
        and no heads are repeated.
     """
 
-    priority = 2  # after rotary embeddings, which leave queries and keys whole
+    priority = 2  # after the rotary embedding patterns, which join the halves of queries and keys
     exactness: ClassVar[Exactness] = "rounding"
     derives = (*AttentionPattern.derives, "packed", "joined")
 
@@ -98,11 +97,11 @@ class GuardedAttentionPattern(AttentionPattern):
         return super().validate_mapping(g, m) and m.derive(packed=None, joined=joined)  # (1)
 
     def marked(self, g: GraphView, m: Match) -> bool:
-        """No: where the mask makes weights NaN, the guard replaces them by 0."""
+        """False: the guard replaces the NaN weights of a fully masked query by 0."""
         return False
 
     def replacement(self, g: PatternRewriter, match: Match) -> str:
-        # The weights of a query are all NaN, or none is.
+        # Softmax makes all weights of a query NaN, or none, so the guard can look at the result.
         mask = match.mask if match.masked else None
         if match.get("two_terms"):
             mask = g.op.Add(match.bias, mask)
@@ -174,9 +173,9 @@ class GuardedAttentionPattern(AttentionPattern):
 
 
 def _sums(g: PatternRewriter, values: str, shape: Shape) -> str:
-    """The sums of values times 0 over the last axis but one.
+    """0 times the sums of the values over the last axis but one.
 
-    A MatMul is much faster than ReduceSum along such an axis.
+    A MatMul with zeros is much faster than ReduceSum along this axis.
     """
     length, axis = shape[-2], len(shape) - 2
     if isinstance(length, int):
@@ -186,8 +185,9 @@ def _sums(g: PatternRewriter, values: str, shape: Shape) -> str:
 
 
 def _joined(g: GraphView, name: str) -> Shared | None:
-    """Heads (batch, heads, length, size) before they are repeated, or heads that are joined with
-    those of earlier calls.
+    """Heads (batch, heads, length, size) before they are repeated, or after a Concat with a cache.
+
+    ``None`` for all other tensors.
     """
     shape, shared, node = g.try_infer_shape(name), shared_heads(g, name), g.node_before(name)
     if shared is not None or shape is None or len(shape) != 4:

@@ -1,4 +1,4 @@
-"""Attention with keys and values that are projected from latents."""
+"""Multi-head latent attention (DeepSeek): few queries multiply the latents instead of the keys."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -26,10 +26,11 @@ from ._latents import (
 
 
 class _Part(NamedTuple):
-    """Some features of the keys.
+    """A range of the features of the keys.
 
     Attributes:
-        shared: the tensor (batch, 1, size, length) that all heads share; empty for the projection.
+        shared: the tensor (batch, 1, size, length) that all heads share; empty for the features
+            that are projected from latents.
         size: number of features.
     """
 
@@ -60,8 +61,8 @@ class _Operand(NamedTuple):
         projected: the part that is projected from latents.
         nodes: the nodes that compute the operand from the projection.
         width: columns of the first operand of the new MatMul; ``None`` if unchanged.
-        length: columns of its result.
-        write: writes the new nodes, from `Rows`.
+        length: columns of the result of the new MatMul.
+        write: a function of the `Rows` that writes the new nodes.
     """
 
     projected: Projection
@@ -74,8 +75,8 @@ class _Operand(NamedTuple):
 class _LatentProduct(PatternOptimization):
     """A MatMul by an operand that is projected from latents, for few queries.
 
-    Why: with LatentKeys and LatentValues, a DeepSeek-V3 of two layers takes 0.16 of the time of
-    the export for one token after 512, and 0.37 without the two patterns.
+    Why: measured on two layers of DeepSeek-V3, in a decode step with a 512-token KV cache. The
+    optimized model takes 0.16 of the export's time, and 0.37 without LatentKeys and LatentValues.
     """
 
     anchors = ("MatMul",)
@@ -85,7 +86,7 @@ class _LatentProduct(PatternOptimization):
     radius = 8
 
     def operand(self, g: GraphView, node: Node) -> _Operand | str:
-        """The second operand, or why the pattern does not apply to it."""
+        """The second operand of a MatMul, or the reason why the pattern refuses."""
         raise NotImplementedError
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
@@ -111,13 +112,13 @@ class LatentKeysPattern(_LatentProduct):
     """MatMul(q, heads(MatMul(c, w))ᵀ) → MatMul(MatMul(q, wᵀ), cᵀ), for few queries
 
     What: projects the queries to the size of latents, instead of projecting the latents of each
-    position to keys (multi-head latent attention of DeepSeek). Other features of the keys, such as
-    those with rotary embeddings, stay next to the latents, if all heads share them. A factor of the
-    keys becomes a factor of the queries. The heads become rows of one matrix, as they share keys.
+    position to keys (multi-head latent attention of DeepSeek). Features that all heads share, such
+    as features with rotary embeddings, are concatenated with the latents. A factor of the keys
+    becomes a factor of the queries. The heads become rows of one matrix, as they share keys.
     Refuses when:
-    1. no part of the keys, or more than one, is a projection by constant weights; or heads do not
-       share the other parts; or something else reads the keys.
-    2. the result does not go to Softmax, which turns infinite scores into NaN in any order of sums.
+    1. not exactly one part of the keys is a projection by constant weights. Or the heads do not
+       share another part, or another node reads the keys.
+    2. the result does not go to Softmax, which gives NaN for infinite scores in any order of sums.
     3. there may be many queries: assume a bound of their number (``--assume 'seq == 1'``).
     4. an axis may be empty.
     """
@@ -160,12 +161,13 @@ class LatentKeysPattern(_LatentProduct):
 class LatentValuesPattern(_LatentProduct):
     """MatMul(p, heads(MatMul(c, w))) → MatMul(MatMul(p, c), w), for few queries
 
-    What: sums the latents of all positions, weighted with the probabilities of attention, and
-    projects the sums, instead of projecting the latents of each position to values (multi-head
-    latent attention of DeepSeek). The heads become rows of one matrix, as they share the latents.
+    What: sums the latents, weighted with the probabilities of attention, and projects the sums. The
+    model projects the latents of each position to values first (multi-head latent attention of
+    DeepSeek). The heads become rows of one matrix, as they share the latents.
     Refuses when:
     1. the values are not a part of a projection by constant weights, or are read elsewhere.
-    2. the values are not multiplied by the result of Softmax, which has no infinities.
+    2. the first operand is not the result of Softmax: an infinite factor may become NaN in another
+       order of sums.
     3. there may be many queries: assume a bound of their number (``--assume 'seq == 1'``).
     4. an axis may be empty.
     """
@@ -193,13 +195,17 @@ class LatentValuesPattern(_LatentProduct):
 
 
 def _keys_of(g: GraphView, name: str) -> _Keys | None:
-    """The keys; ``None`` unless one part is projected, and all heads share each other part."""
+    """The parts of the keys.
+
+    ``None`` unless exactly one part is projected from latents, and all heads share each of the
+    other parts.
+    """
     nodes, scale = list[Node](), ""
     node = g.node_before(name)
     if is_op(node, "Mul") and g.is_exclusive(name):
-        place = next((place for place in (0, 1) if _is_number(g, node.input[place])), None)
-        if place is not None:
-            nodes, scale, name = [node], node.input[place], node.input[1 - place]
+        index = next((index for index in (0, 1) if _is_number(g, node.input[index])), None)
+        if index is not None:
+            nodes, scale, name = [node], node.input[index], node.input[1 - index]
     joined = g.node_before(name)
     names = [name]
     if is_op(joined, "Concat") and g.is_exclusive(name) and _is_of_features(g, joined):

@@ -18,11 +18,11 @@ class MaskedAttentionPattern(AttentionPattern):
     What: as `Attention`, for a Where that replaces the scores of masked keys instead of an Add that
     lowers them.
     Why: as for `Attention`. The pattern is not in the default preset, because it assumes that
-    queries and keys are finite: the formula replaces NaN in the scores of masked keys. The operator
-    gives 0, not NaN, where all keys of a query are masked by -infinity.
+    queries and keys are finite: Where also replaces NaN scores of masked keys. If -infinity masks
+    all keys of a query, the separate nodes give NaN, and the operator 0.
     Refuses when:
     1. `Attention` refuses, or the mask may be NaN or +infinity.
-    2. the number in place of scores is not -1e30 or less, or has more axes than the scores.
+    2. the number that replaces scores is above -1e30, or has more axes than the scores.
     """
 
     exactness: ClassVar[Exactness] = "finite"
@@ -49,21 +49,21 @@ class MaskedAttentionPattern(AttentionPattern):
         return super()._can_mask(g, m, scores) and all(is_mask(g, name) for name in self.masks(m))
 
     def masks(self, m: Match) -> list[str]:
-        """The masks, and the condition of Where."""
+        """The tensors that are added to the scores, and the condition of the Where."""
         return [*super().masks(m), *([m.c] if m.hidden else [])]
 
     def marked(self, g: GraphView, m: Match) -> bool:
-        """No: the pattern assumes that -infinity masks no query entirely."""
+        """False: the pattern assumes that -infinity never masks all keys of a query."""
         return False
 
     def replacement(self, g: PatternRewriter, match: Match) -> str:
-        # The mask is the sum of all that is added to the scores.
+        # The mask of Attention is the sum of bias, mask and Where(c, 0, low).
         if match.get("two_terms"):
             match.derive(mask=g.op.Add(match.bias, match.mask), two_terms=False)
         if match.hidden:
             zero = np.zeros((), dtype=np.float32)
-            places = (zero, match.low) if match.hidden == "where false" else (match.low, zero)
-            lowered = g.op.Where(match.c, *places)
+            branches = (zero, match.low) if match.hidden == "where false" else (match.low, zero)
+            lowered = g.op.Where(match.c, *branches)
             match.derive(mask=g.op.Add(lowered, match.mask) if match.masked else lowered)
         y: str = super().replacement(g, match)
         return y

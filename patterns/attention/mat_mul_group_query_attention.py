@@ -17,14 +17,14 @@ class MatMulGroupQueryAttentionPattern(EasyPatternOptimization):
     """com.microsoft.GroupQueryAttention(MatMul(x, wq), MatMul(x, wk), MatMul(x, wv), ...) →
     com.microsoft.GroupQueryAttention(MatMul(x, Concat(wq, wk, wv)), ...)
 
-    What: one MatMul for queries, keys and values, which the operator splits itself; biases are
-    joined as well.
-    Why: two nodes fewer per layer, and one matrix of quantized weights: MatMulNBits quantizes x
-    once instead of three times.
+    What: one MatMul computes queries, keys and values, which the operator splits itself. The biases
+    are concatenated like the weights.
+    Why: two nodes fewer per layer. With quantized weights, one MatMulNBits quantizes x once instead
+    of three times.
     Refuses when:
     1. a weight is not a constant matrix, or a bias is not a constant vector with a number for each
-       of its columns.
-    2. a weight is read elsewhere: it would be stored twice.
+       column of the weight.
+    2. another node reads a weight, which would then be stored twice.
     """
 
     phase = "target"

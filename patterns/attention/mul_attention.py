@@ -18,16 +18,16 @@ from ._formula import WEIGHTS
 class MulAttentionPattern(EasyPatternOptimization):
     """Attention(q · s, k, v) → Attention(q, k, v), the scale multiplied by s; q / s likewise
 
-    What: the operator multiplies the scores anyway.
-    Why: saves one pass over the queries; exporters multiply both queries and keys by the root of
-    the scale.
+    What: moves the factor of the queries into the attribute ``scale``.
+    Why: saves one pass over the queries. Exporters often multiply both queries and keys by the
+    square root of the scale.
     Refuses when:
-    1. the scale is not written, and the size of a head, which gives its default, is unknown.
+    1. the attribute ``scale`` is absent, and the head size, which gives its default, is unknown.
     2. the new scale is not a positive number within the range of the attribute, or s has more axes
        than q.
-    3. the scores are a result of the Attention, before their Softmax.
-    4. the provider has no kernel: what onnxruntime writes in place of the operator rounds the scale
-       to 32 bits.
+    3. another node reads the scores of the Attention from before their Softmax.
+    4. the provider has no kernel: onnxruntime then replaces the operator by its function body,
+       which rounds the scale to float32.
     """
 
     phase = "specialize"

@@ -27,22 +27,20 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
     """Softmax(q · kᵀ · scale + mask) · v, heads split before and merged after →
     com.microsoft.MultiHeadAttention(q, k, v, mask)
 
-    What: one operator instead of eleven; the mask, and keys and values of earlier calls, which come
-    first, may be absent. From operator set 23 on, `Attention` handles up to 1024 keys instead.
-    Why: one thread of onnxruntime's CPU provider takes 0.94 of the time for one query and 64 keys,
-    0.82 for 16 queries and keys, 0.91 for 64, 0.90 for 128, 0.83 for 512, 0.69 for 1024, and 0.69
-    for 2048 (8 heads of 64). With a mask it takes 0.71 for one query and 64 keys, 0.63 for 512, and
-    for as many queries as keys 1.00 for 16, 0.95 for 64, 0.96 for 128 and 0.92 for 512; after
-    earlier keys 0.83 to 0.94 for one query, 0.95 to 1.00 for more.
+    What: one operator instead of eleven. The mask and the KV cache may be absent. From operator set
+    23 on, `Attention` handles up to 1024 keys instead.
+    Why: on one thread of onnxruntime's CPU provider, with 8 heads of 64 features, 16 to 512 queries
+    and keys take 0.82 to 0.91 of the time, and 1024 or more 0.69. With a mask, one query takes 0.63
+    to 0.71, and 16 to 512 queries and keys take 0.92 to 1.00. With a KV cache, one query takes 0.83
+    to 0.94, and several queries 0.95 to 1.00.
     Refuses when:
-    1. the shapes are unknown, batches or heads of q, k and v differ, or heads are not split off the
-       last axis and merged again.
-    2. an axis may be empty, which onnxruntime's kernel refuses (but for earlier keys).
+    1. the shapes are unknown, or batches or heads of q, k and v differ. Or heads are not split off
+       the last axis and merged again.
+    2. an axis may be empty, which onnxruntime's kernel refuses. A KV cache may be empty.
     3. the factor is not a positive number, or has more than four axes.
-    4. the provider has no kernel for 32-bit floats, or the type is another one.
+    4. the type is not float32, or the provider has no kernel.
     5. the mask does not broadcast to the scores.
-    6. there are earlier keys and values, and their shapes may differ, or the numbers of new
-       queries, keys and values.
+    6. past keys and values may differ in shape, or new queries, keys and values in number.
     7. the mask must be expanded, and the operator set lacks Expand.
     """
 
@@ -64,7 +62,7 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
         factor: Scalar,
         s: Scalar,
     ) -> tuple[Symbol, ...]:
-        # The keys are transposed after their heads are split off, or before.
+        # The Transpose of the keys may come before or after the Reshape that splits off the heads.
 
         def split(packed: Symbol, perm: Sequence[int]) -> Symbol:
             heads: Symbol = g.op.Transpose(
@@ -148,6 +146,7 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
         )
 
     def _follows(self, g: GraphView, m: Match) -> bool:
+        """Whether past keys and values have one shape, and new ones the length of the queries."""
         past = [g.try_infer_shape(name) for name in (m.past_key, m.past_value)]
         new = {shape[1] if (shape := g.try_infer_shape(name)) else None for name in (m.q, m.k, m.v)}
         return len(new) == 1 and past[0] is not None and past[0] == past[1]

@@ -12,13 +12,13 @@ _READERS: Final = ("RotaryEmbedding", "Attention")
 class NormalizationHeadsPattern(PatternOptimization):
     """RMSNormalization(Transpose(x), s) → Transpose(RMSNormalization(x, s)), before attention
 
-    What: normalizes the features of each head before the Transpose that moves the heads before the
-    positions (Gemma 3, EXAONE 4). The same for LayerNormalization.
-    Why: the RotaryEmbedding and Attention that follow can split the heads themselves, and
-    `GroupQueryAttention` applies: 93 nodes of a Gemma 3 of two layers become 53. Alone, the new
-    form is as fast as the old (0.96 to 1.05 of the time).
+    What: moves a normalization of each head (Gemma 3, EXAONE 4) before the Transpose from (batch,
+    positions, heads, size) to (batch, heads, positions, size). The same for LayerNormalization.
+    Why: RotaryEmbedding and Attention can then split the heads themselves, and
+    `GroupQueryAttention` applies: 93 nodes of a Gemma 3 of two layers become 53. Alone, the rewrite
+    takes 0.96 to 1.05 of the time.
     Refuses when:
-    1. the Transpose does more than move the heads before the positions, or is read elsewhere.
+    1. the permutation is not [0, 2, 1, 3], or another node reads the result of the Transpose.
     2. the normalization is not along the last axis, or nodes other than RotaryEmbedding and
        Attention read its result.
     """

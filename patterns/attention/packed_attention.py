@@ -22,26 +22,26 @@ from ._bias import require_moderate
 from ._mask import ABSORBING, magnitude_of, read_mask
 
 _MAX_ELEMENTS: Final = 1 << 16
-"""Most elements of a weight: with larger ones, the operator was measured to be slower."""
+"""Maximum elements of a weight. With larger weights, the operator was measured to be slower."""
 _MAX_LENGTH: Final = 128
-"""Most rows of a sequence, likewise."""
+"""Maximum length of a sequence. With longer sequences, the operator was measured to be slower."""
 _MAX_BATCH: Final = 2
-"""Most sequences for which the operator is as fast as Attention of the standard."""
+"""Maximum number of sequences for which the operator is as fast as the standard Attention."""
 _ATTRIBUTES: Final = {"num_heads", "q_num_heads", "kv_num_heads", "scale"}
 _RANK: Final = 4
 """The axes of a mask: batch, heads, queries, keys."""
 _MASK: Final = {"Attention": 3, "MultiHeadAttention": 5}
-"""The operand that is added to the scores."""
+"""Index of the operand that is added to the scores."""
 
 
 class _Linear(NamedTuple):
     """A MatMul with a constant weight, and the constant bias that is added to it.
 
     Attributes:
-        nodes: the MatMul, the Add, and the Split of the result.
-        x: the operand of the MatMul.
-        weight: its values, a matrix.
-        bias: the values of the bias, ``None`` without one.
+        nodes: the MatMul, the Add of the bias, and the Split of the result.
+        x: the first operand of the MatMul.
+        weight: the weight, a matrix.
+        bias: the bias, a vector; ``None`` without one.
     """
 
     nodes: tuple[Node, ...]
@@ -54,22 +54,22 @@ class PackedAttentionPattern(PatternOptimization):
     """Attention(x @ wq + bq, x @ wk + bk, x @ wv + bv, mask) → com.microsoft.Attention(x, w, b,
     mask)
 
-    What: one operator multiplies by the three weights, which are stored in one matrix; the same for
-    com.microsoft.MultiHeadAttention.
-    Why: one thread of onnxruntime's CPU provider takes 0.82 of the time of MultiHeadAttention for
-    one row of 256 features, 0.90 for 16, 0.96 for 128, but 1.05 for 1024; and 0.88 to 1.00 of the
-    time of Attention for one or two sequences, but 1.00 to 1.24 for 8 to 64.
+    What: one operator computes the three linear layers and the attention; the weights are
+    concatenated. The same for com.microsoft.MultiHeadAttention.
+    Why: on one thread of onnxruntime's CPU provider, the operator takes 0.82 to 0.96 of the time of
+    MultiHeadAttention for 1 to 128 positions of 256 features, but 1.05 for 1024. It takes 0.88 to
+    1.00 of the time of Attention for one or two sequences, but 1.00 to 1.24 for 8 to 64.
     Refuses when:
     1. queries, keys and values are not linear layers of the same tensor with constant weights of
-       the same shape, or something else reads them.
-    2. a weight has more than 65,536 elements, there may be more than 128 rows, or more than two
-       sequences of Attention; or a bias is large: the kernel adds it first.
-    3. the operator has keys of earlier calls, an attribute that the other one lacks, or several
-       results, or heads of different sizes.
+       the same shape, or another node reads them.
+    2. a weight has more than 65,536 elements, a sequence may have more than 128 positions, or
+       Attention may have more than two sequences. Or a bias is large: the kernel adds it first.
+    3. the operator has a KV cache, several results, an attribute that com.microsoft.Attention
+       lacks, or heads of different sizes.
     4. an axis may be empty, or a shape is unknown.
-    5. the mask has not four axes, or other dimensions or another type than the scores.
-    6. numbers of the mask of Attention may be so low that a row is masked entirely, and the mask
-       has no factor that avoids them: the kernels return different numbers then.
+    5. the mask does not have four axes, or its dimensions or type differ from the scores.
+    6. the mask of Attention may have numbers of -1e30 or less, and was not written by the pattern
+       `Attention`: for fully masked queries, the two kernels return different numbers.
     7. the type is not float32, or the provider has no kernel.
     """
 
@@ -93,8 +93,8 @@ class PackedAttentionPattern(PatternOptimization):
         x, weight = projections[0].x, projections[0].weight
         if weight.size > _MAX_ELEMENTS:  # (2)
             return self.none(node, msg="the weights are large, for which the operator is slower")
-        place = _MASK[node.op_type]
-        mask = node.input[place] if len(node.input) > place else ""
+        index = _MASK[node.op_type]
+        mask = node.input[index] if len(node.input) > index else ""
         heads = _heads(node)
         has_more = any(name for name in node.input[3:] if name != mask) or any(node.output[1:])
         if heads is None or weight.shape[1] % heads or has_more:  # (3)
@@ -157,9 +157,10 @@ class PackedAttentionPattern(PatternOptimization):
 
 
 def _linear(g: GraphView, name: str, operands: Sequence[str]) -> _Linear | None:
-    """The linear layer that makes one of the operands, which nothing else reads.
+    """The linear layer that computes an operand of an attention, and that no other node reads.
 
-    One layer may make all operands, which a Split separates.
+    One layer may compute all three ``operands``, which a Split separates. Its weight and bias are
+    then cut as well.
     """
     node = g.node_before(name)
     if not is_op(node, "Split") or not g.is_exclusive(name):
@@ -167,17 +168,17 @@ def _linear(g: GraphView, name: str, operands: Sequence[str]) -> _Linear | None:
     dims = [size_along(g, part, 2) for part in node.output]
     sizes = [size for size in dims if isinstance(size, int)]
     is_known = axis_of(g, node) == 2 and len(sizes) == len(dims)
-    layer, place = _layer(g, node.input[0]), node.output.index(name)
+    layer, index = _layer(g, node.input[0]), node.output.index(name)
     if layer is None or not is_known or set(node.output) != set(operands):
         return None
-    start = sum(sizes[:place])
-    columns = slice(start, start + sizes[place])
+    start = sum(sizes[:index])
+    columns = slice(start, start + sizes[index])
     bias = None if layer.bias is None else layer.bias[columns]
     return _Linear((*layer.nodes, node), layer.x, layer.weight[:, columns], bias)
 
 
 def _layer(g: GraphView, name: str) -> _Linear | None:
-    """The linear layer that makes a result which nothing else reads."""
+    """The linear layer that computes a tensor, if the tensor has a single consumer."""
     nodes: list[Node] = []
     constants: list[str] = []
     bias: np.ndarray | None = None
@@ -203,9 +204,9 @@ def _layer(g: GraphView, name: str) -> _Linear | None:
 
 
 def _heads(node: Node) -> int | None:
-    """The number of heads, ``None`` if the node has attributes that com.microsoft.Attention lacks.
+    """The number of heads; ``None`` if the node has attributes that com.microsoft.Attention lacks.
 
-    Attributes that have their default are ignored.
+    Attributes with the value 0 are ignored.
     """
     if any(value for name, value in node.attribute.items() if name not in _ATTRIBUTES):
         return None
@@ -216,7 +217,10 @@ def _heads(node: Node) -> int | None:
 
 
 def _is_small(shape: Sequence[Any], *, is_standard: bool) -> bool:
-    """Whether the operator was measured to be as fast for this batch and this length."""
+    """Whether the operator was measured to be as fast for a shape (batch, length, features).
+
+    ``is_standard`` says whether it replaces the Attention of the ONNX standard.
+    """
     batch, length = (dim if isinstance(dim, int) else math.inf for dim in shape[:2])
     return length <= _MAX_LENGTH and (batch <= _MAX_BATCH or not is_standard)
 

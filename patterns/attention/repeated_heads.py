@@ -14,12 +14,12 @@ from .._shapes import broadcasts_to, may_be_empty, reshape_target
 from ._groups import Shared, shared_heads
 
 _MAX_QUERIES: Final = 512
-"""Most queries: for more of them, the rewrite was measured to be slower."""
+"""Maximum number of queries. With more queries, the rewrite was measured to be slower."""
 _SWAP: Final = [0, 1, 3, 2]
 
 
 class _Targets(NamedTuple):
-    """Operands of the Reshapes of the left operand, and of the result."""
+    """Targets of the Reshapes of the first operand of the MatMul, and of the result."""
 
     rows: list[int]
     result: list[int]
@@ -28,21 +28,21 @@ class _Targets(NamedTuple):
 class RepeatedHeadsPattern(PatternOptimization):
     """MatMul(q, Transpose(Gather(k, 0, 0, 1, 1))) → Reshape(MatMul(Reshape(q), Transpose(k)))
 
-    What: queries of all heads that share a head of keys become rows of one matrix, so the keys are
-    not repeated. The same for weights and values, and for heads that Unsqueeze, Expand (or Tile)
-    and Reshape repeat. Constant factors or divisors of the keys or the scores follow the MatMul.
-    Why: saves a copy of keys or values for each head of queries, in each call. One thread of
-    onnxruntime's CPU provider takes 0.80 of the time of an attention for one query and 17 keys,
-    0.47 for 129, 0.31 for 513 (8 heads of queries, 2 of keys), and 0.18 for 2049 (32 and 8 heads);
-    0.82 for 16 queries and 64 keys, 0.73 for 32 and 544, 0.92 to 1.00 for 128, 0.96 for 256, 1.01
-    to 1.03 for 512, 1.11 for 1024.
+    What: the queries of all heads that share a head of keys become rows of one matrix, so the keys
+    are not repeated. The same for the MatMul of weights and values, and for heads that Unsqueeze,
+    Expand (or Tile) and Reshape repeat. Constant factors or divisors of the keys or the scores
+    follow the MatMul.
+    Why: saves a copy of keys or values for each query head, in each call. On one thread of
+    onnxruntime's CPU provider, with 8 query heads and 2 key heads, one query takes 0.80 of the time
+    of the attention with 17 keys, and 0.31 with 513. 16 queries and 64 keys take 0.82, 256 queries
+    take 0.96, and 1024 queries 1.11.
     Refuses when:
-    1. an operand does not repeat heads of a tensor (batch, heads, length, size), or something else
-       reads the repeated heads.
-    2. the other operand has another batch, or other heads.
-    3. there may be more than 512 queries. A symbolic number is accepted if there are more keys:
-       calls with keys of earlier calls have few queries.
-    4. a factor is an integer, 0, or so small or large that scores may overflow: it stays.
+    1. the second operand does not repeat heads of a tensor (batch, heads, length, size), or another
+       node reads the repeated heads.
+    2. batch or heads of the first operand differ from the second.
+    3. there may be more than 512 queries. A symbolic number is accepted if the number of keys
+       differs, as in a model with a KV cache: its calls have few queries.
+    4. a factor is an integer, 0, or so small or large that scores may overflow. (It stays.)
     5. no constant target reshapes the operands, or an axis may be empty.
     """
 
@@ -93,12 +93,12 @@ class RepeatedHeadsPattern(PatternOptimization):
 
 
 def _has_few_rows(queries: Dim, keys: Dim) -> bool:
-    """Whether there are few queries, or the model has a cache of keys."""
+    """Whether there are few queries, or, as in a model with a KV cache, not as many as keys."""
     return queries <= _MAX_QUERIES if isinstance(queries, int) else queries != keys
 
 
 def _targets(g: GraphView, shape: Shape, result: Shape, groups: Any) -> _Targets | None:
-    """The targets that make the heads of a group rows, and split them again."""
+    """The targets that make the query heads of a group rows, and split them again."""
     rows = shape[1] // groups * shape[2]
     flat = [(dims[0], groups, rows, dims[3]) for dims in (shape, result)]
     before = reshape_target(g, shape, flat[0])
@@ -107,9 +107,10 @@ def _targets(g: GraphView, shape: Shape, result: Shape, groups: Any) -> _Targets
 
 
 def _source(g: GraphView, name: str) -> tuple[str, list[Node]]:
-    """The tensor before a Transpose of the last two axes, and factors or divisors, and these nodes.
+    """The source of a tensor, and the nodes between them, last node first.
 
-    Nothing else reads their results. The last node is the first of them.
+    The nodes are Transposes of the last two axes, and multiplications or divisions by a constant.
+    No other node reads their results.
     """
     steps: list[Node] = []
     while (node := g.node_before(name)) is not None and g.is_exclusive(name):
@@ -123,23 +124,26 @@ def _source(g: GraphView, name: str) -> tuple[str, list[Node]]:
 
 
 def _scale(g: GraphView, name: str) -> Node | None:
-    """The Mul or Div by a number that alone reads a MatMul; onnxruntime fuses both."""
+    """The Mul or Div by a number that is the only consumer of a MatMul.
+
+    It stays next to the MatMul, because onnxruntime fuses both.
+    """
     node = g.next_node(name) if g.is_exclusive(name) else None
     return node if node is not None and _scales(g, node, name) else None
 
 
 def _scales(g: GraphView, node: Node, name: str) -> bool:
-    """Whether a node multiplies a tensor by a number, or divides it by one."""
+    """Whether a node multiplies or divides a tensor by a constant number."""
     numbers = [operand for operand in node.input if operand != name]
     is_scale = is_op(node, "Mul") or (is_op(node, "Div") and node.input[0] == name)
     return is_scale and len(numbers) == 1 and _is_factor(g, numbers[0], name)
 
 
 def _is_factor(g: GraphView, number: str, name: str) -> bool:
-    """Whether a factor or divisor of a tensor may as well scale the result of the MatMul.
+    """Whether a factor or divisor of an operand may scale the result of the MatMul instead.
 
-    Integers are not: their quotients are rounded. Nor are 0, and numbers so small or large that
-    the result overflows.
+    False for integers, whose quotients are rounded, for 0, and for numbers so small or large that
+    the result may overflow.
     """
     factor, dtype = g.get_constant_scalar(number), g.try_infer_type(name)
     if not factor or dtype not in FLOATS or not is_moderate(factor, numpy_dtype(dtype)):

@@ -10,17 +10,17 @@ from .attention import AttentionPattern, is_merged
 class WeightsAttentionPattern(AttentionPattern):
     """w = Softmax(q · kᵀ · scale + mask), y = w · v → y, , , w = Attention(q, k, v, mask)
 
-    What: as `Attention`, for weights that something else reads, such as torch's MultiheadAttention
-    with ``need_weights``, which returns their mean.
-    Why: `AttentionHeads` lets the operator split and merge the heads as well. Then one thread of
-    onnxruntime's CPU provider takes 0.37 to 0.40 of the time for one query and 64 keys, 0.28 for
-    512, 0.66 to 0.69 for 16 queries and keys, 0.76 to 0.79 for 64, 0.82 to 0.87 for 128, and 1.00
-    for 512, with the mean of the weights (8 heads of 64).
+    What: as `Attention`, if another node reads the weights. An example is torch's
+    MultiheadAttention with ``need_weights``, which returns the mean of the weights.
+    Why: `AttentionHeads` lets the operator split and merge the heads as well. Then, with 8 heads of
+    64 features and the mean of the weights, one thread of onnxruntime's CPU provider takes 0.28 to
+    0.40 of the time for one query. 16 queries and keys take 0.66 to 0.69, 128 take 0.82 to 0.87,
+    and 512 take 1.00.
     Refuses when:
     1. `Attention` refuses.
-    2. nothing else reads the weights: `Attention` matches.
+    2. no other node reads the weights: `Attention` matches.
     3. the heads of the result are not merged: the operator takes 0.96 of the time for one query and
-       key, but 1.02 for 128, and 1.07 for 1024.
+       key, but 1.02 for 128 and 1.07 for 1024.
     """
 
     def match_pattern(

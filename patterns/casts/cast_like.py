@@ -10,11 +10,11 @@ from xoptim.match import (
 
 
 class CastLikePattern(EasyPatternOptimization):
-    """CastLike(x, like) → Cast(x, to=type of like), or x when it has that type
+    """CastLike(x, like) → Cast(x, to=type of like), or x if it has that type
 
     What: names the type instead of a tensor of that type.
-    Why: the other tensor need not be computed; runtimes without a kernel for CastLike expand it
-    into this Cast.
+    Why: ``like`` is not computed for its type alone. Runtimes without a kernel for CastLike expand
+    it into the same Cast.
     Refuses when:
     1. the type is unknown.
     """

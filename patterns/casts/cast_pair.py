@@ -1,4 +1,4 @@
-"""Two casts as one."""
+"""Two Casts, adjacent or around a movement, of which at most one remains."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -26,24 +26,24 @@ MOVES: Final = (
     "Tile",
     "DepthToSpace",
 )
-"""Operators whose result consists of elements of the first operand."""
+"""Operators whose result consists of elements of the first operand, whatever its type."""
 
 
 class _CastPair(EasyPatternOptimization):
-    """Two casts, of which at most one remains."""
+    """Two Casts, of which at most one remains."""
 
     min_opset = 6
 
 
 class CastCastPattern(_CastPair):
-    """Cast(Cast(x, to=b), to=c) → Cast(x, to=c), or x when it has the type c
+    """Cast(Cast(x, to=b), to=c) → Cast(x, to=c), or x if it has the type c
 
-    What: converts once where the type in between does not change the result.
-    Why: each Cast copies the whole tensor.
+    What: converts once, if the type in between does not change the result.
+    Why: each Cast copies the tensor.
     Refuses when:
-    1. the type of x is unknown, or not one of the common ones.
-    2. the first cast may round, saturate or truncate the values: float to float16 and back, int64
-       to float, int32 to bool. Integers may lose bits that the second cast drops anyway.
+    1. the type of x is unknown or uncommon.
+    2. the first Cast may round, saturate or truncate, such as float32 to float16 and back, int64 to
+       float32, or int32 to bool. (Integers may lose bits that the second Cast drops anyway.)
     """
 
     interior = "keep"
@@ -76,16 +76,16 @@ class CastCastPattern(_CastPair):
 
 
 class CastMovementCastPattern(_CastPair):
-    """Cast(Transpose(Cast(x, to=float)), to=float16) → Transpose(x), and so for Reshape, Squeeze,
-    Slice, Expand, ...
+    """Cast(Transpose(Cast(x, to=float)), to=float16) → Transpose(x)
 
-    What: moves elements in the type that they have before and after.
-    Why: two nodes less, and half the bytes are moved: mixed-precision models have such islands. A
-    single Cast is not moved after the operator: onnxruntime does not round to float16 between
-    another operator and a Cast to float32.
+    What: moves elements in their original type. The same for Reshape, Squeeze, Slice, Expand and
+    other movements.
+    Why: two nodes fewer, and half the bytes are moved. Mixed-precision models have such Casts. (A
+    single Cast stays before the operator, because onnxruntime does not round to float16 between
+    another operator and a Cast to float32.)
     Refuses when:
-    1. the type in between does not represent all values of the type of x, or the last Cast has
-       another type.
+    1. the type in between does not represent all values of the type of x, or the last Cast is to
+       another type than x.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, rest: Variadic) -> Symbol:

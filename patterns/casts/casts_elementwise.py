@@ -14,17 +14,17 @@ from .._nodes import is_op
 
 
 class CastsElementwisePattern(EasyPatternOptimization):
-    """Cast(x, to=FLOAT16) + Cast(z, to=FLOAT16) → Cast(x + z, to=FLOAT16), and so for - and ·
+    """Cast(x, to=FLOAT16) + Cast(z, to=FLOAT16) → Cast(x + z, to=FLOAT16)
 
-    What: computes in float32, and rounds once instead of three times.
-    Why: one node less, and as many bytes are read and written for operands of one shape. CPUs
-    compute in float32 anyway.
+    What: computes in float32, and rounds once instead of three times. The same for Sub and Mul.
+    Why: one node fewer, with the same number of bytes for operands of one shape. CPUs compute in
+    float32 anyway.
     Refuses when:
-    1. x or z is not float32, or something else reads a Cast.
+    1. x or z is not float32, or another node reads a Cast.
     2. a Cast reads the result: onnxruntime's CPU provider rounds between two Casts, but not between
        another operator and a Cast.
-    3. an operand is broadcast, and the provider computes in float16: it then reads and writes 14
-       bytes for each element in place of 10.
+    3. an operand is broadcast, and the provider computes in float16: it would read and write 14
+       bytes for each element instead of 10.
     """
 
     exactness = "rounding"

@@ -10,18 +10,18 @@ from .._nodes import is_op
 from ._cycles import Cycle, copy_source
 
 _RANK: Final = 3
-"""The rank of a tensor of steps."""
+"""The rank of a tensor of all steps."""
 _MAX_OPS: Final = 4
 """Maximum operators between the number of an iteration and an index."""
 
 
 class StepInput(NamedTuple):
-    """The tensor through which a Loop or a Scan goes.
+    """The tensor of which a Loop or a Scan reads one step per iteration.
 
     Attributes:
         tensor: of shape (steps, batch, features), or (batch, steps, features).
         axis: the axis of the steps.
-        is_reversed: whether the last step comes first.
+        is_reversed: whether the first iteration reads the last step.
         steps, batch: dimensions.
     """
 
@@ -33,7 +33,7 @@ class StepInput(NamedTuple):
 
 
 class Stacked(NamedTuple):
-    """The states after all steps.
+    """The states after all steps, as one tensor.
 
     Attributes:
         name: a result of the Loop or Scan, or of a ConcatFromSequence after it.
@@ -47,9 +47,7 @@ class Stacked(NamedTuple):
 
 
 def input_of(g: GraphView, loop: Cycle, name: str) -> StepInput | None:
-    """The tensor of which a value in the body is one step; ``None`` if it is not a step of each
-    iteration in turn.
-    """
+    """The tensor of which a value in the body is one step per iteration, in order, or ``None``."""
     index = None
     if loop.first_input:
         node = loop.body.producer(name)
@@ -57,8 +55,8 @@ def input_of(g: GraphView, loop: Cycle, name: str) -> StepInput | None:
         if not is_op(node, "Gather") or index is None:
             return None
         tensor, axis, is_reversed = node.input[0], node.get_attribute("axis", 0), index.factor < 0
-        own = {*loop.body.inputs, *(output for n in loop.body.nodes for output in n.output)}
-        if tensor in own or not _goes_on(g, loop):
+        inner = {*loop.body.inputs, *(output for n in loop.body.nodes for output in n.output)}
+        if tensor in inner or not _goes_on(g, loop):
             return None
     else:
         tensors = loop.node.input[loop.count :]
@@ -82,28 +80,28 @@ def input_of(g: GraphView, loop: Cycle, name: str) -> StepInput | None:
 
 
 class _Index(NamedTuple):
-    """A number in the body of a Loop, which is ``start + factor · iteration``."""
+    """A number ``start + factor · iteration`` in the body of a Loop."""
 
     start: Dim
     factor: int
 
 
 def _index(g: GraphView, loop: Cycle, name: str) -> _Index | None:
-    """How an index depends on the number of the iteration, counting up or down by 1."""
+    """An index that counts up or down by 1 with each iteration; ``None`` for other values."""
     index = _linear(g, loop, name, _MAX_OPS)
     return index if index is not None and abs(index.factor) == 1 else None
 
 
-def _linear(g: GraphView, loop: Cycle, name: str, most: int) -> _Index | None:
+def _linear(g: GraphView, loop: Cycle, name: str, depth: int) -> _Index | None:
     if name == loop.body.inputs[0]:
         return _Index(0, 1)
     node = loop.body.producer(name)
     data = g.inside(loop.body).info(name).data
     if data is not None and len(data) == 1:
         return _Index(data[0], 0)
-    if not most or not is_op(node, "Add", "Identity", "Neg", "Sub"):
+    if not depth or not is_op(node, "Add", "Identity", "Neg", "Sub"):
         return None
-    operands = [_linear(g, loop, operand, most - 1) for operand in node.input]
+    operands = [_linear(g, loop, operand, depth - 1) for operand in node.input]
     first, second = operands[0], operands[-1]
     if first is None or second is None:
         return None
@@ -114,14 +112,14 @@ def _linear(g: GraphView, loop: Cycle, name: str, most: int) -> _Index | None:
 
 
 def _count(g: GraphView, loop: Cycle) -> Dim | None:
-    """The number of iterations that a Loop has."""
+    """The maximum number of iterations of a Loop, its first operand; ``None`` if unknown."""
     data = g.info(loop.node.input[0]).data if loop.node.input[0] else None
     count: Any = data[0] if data else g.get_constant_scalar(loop.node.input[0])
     return count
 
 
 def _goes_on(g: GraphView, loop: Cycle) -> bool:
-    """Whether no condition ends a Loop."""
+    """Whether the conditions of a Loop are always true, so that only the number ends it."""
     first, last = loop.node.input[1], loop.body.outputs[0]
     begins = not first or bool(g.get_constant_scalar(first))
     is_copy = copy_source(loop.body, last) == loop.body.inputs[1]
@@ -131,16 +129,16 @@ def _goes_on(g: GraphView, loop: Cycle) -> bool:
 def stacks_after(
     g: GraphView, loop: Cycle, hidden: str, states: Mapping[int, str], is_reversed: bool
 ) -> list[Stacked] | None:
-    """The states after all steps that a Loop or a Scan returns.
+    """The stacked states that a Loop or a Scan returns, besides the states after the last step.
 
-    ``None`` if it returns something else, apart from the states after the last step.
+    ``None`` if it returns anything else.
 
     Args:
         g: the graph.
         loop: the Loop or Scan.
         hidden: the state after a step, in the body.
-        states: the results that are states, by their places.
-        is_reversed: whether the last step comes first.
+        states: the results that are states, by index.
+        is_reversed: whether the first iteration reads the last step.
     """
     stacks, attribute = list[Stacked](), loop.node.attribute
     axes = attribute.get("scan_output_axes") or [0] * len(loop.stacks())
@@ -150,10 +148,10 @@ def stacks_after(
             continue
         source = copy_source(loop.body, loop.body.outputs[loop.first_output + place])
         if place < loop.count:
-            own = _sequence(g, loop, place, source, hidden)
-            if own is None or is_reversed:
+            concatenated = _sequence(g, loop, place, source, hidden)
+            if concatenated is None or is_reversed:
                 return None
-            stacks += own
+            stacks += concatenated
             continue
         number = place - loop.count
         if source != hidden or bool(directions[number]) != is_reversed:
@@ -165,7 +163,10 @@ def stacks_after(
 def _sequence(
     g: GraphView, loop: Cycle, place: int, source: str, hidden: str
 ) -> list[Stacked] | None:
-    """The tensors that are made of a sequence to which each iteration adds its state."""
+    """The tensors that ConcatFromSequence makes of a sequence to which each iteration adds a state.
+
+    ``None`` if the sequence has other elements or other consumers.
+    """
     insert = loop.body.producer(source)
     first = g.node_before(loop.node.input[loop.first_input + place])
     if not is_op(insert, "SequenceInsert") or not is_op(first, "SequenceEmpty"):

@@ -1,4 +1,4 @@
-"""Cells of LSTM, GRU and RNN, written as elementwise operators and matrix products."""
+"""Cells of LSTM, GRU and RNN, written as MatMuls and elementwise operators."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,16 +13,17 @@ from .._shapes import unstretched
 from ._sums import Block, Source, Sum, SumReader, Term, is_zero
 
 _MAX_WEIGHT: Final = 1e4
+"""Largest magnitude of weights and biases with which the order of sums only changes rounding."""
 
 
 @dataclass(frozen=True)
 class Gate:
-    """What a gate is computed from, before its activation.
+    """The sum that is the operand of a gate's activation.
 
     Attributes:
-        terms: the products of the input and of the state before.
-        bias: what is added, one number for each element of the state.
-        state_bias: what is added to the product of the state, where a GRU resets that sum.
+        terms: the MatMuls of the input and of the state before the step.
+        bias: the bias, one number for each element of the state.
+        state_bias: in a GRU that resets the MatMul of the state, the bias of this MatMul.
     """
 
     terms: Sequence[Term]
@@ -36,14 +37,15 @@ class Cell:
 
     Attributes:
         hidden: the state after the step, of shape (batch, hidden size).
-        gates: in the order of the operator of ONNX; ``None`` for a gate that only changes a state
-            that is 0.
+        gates: the gates in the order of the ONNX operator. A gate is ``None`` if it multiplies only
+            a state of zeros.
         nodes: the nodes of the step.
-        memory: the second state of an LSTM after the step.
+        memory: the second state of an LSTM after the step (the cell state).
         memory_before: the second state before the step; empty if it is 0, or there is none.
-        hidden_before: the state before the step, if the formula shows it; empty if it is 0.
-        activation: of an RNN.
-        resets_after: whether a GRU resets the product of the state, and not the state.
+        hidden_before: the state before the step; empty if it is 0. ``None`` if the formula does not
+            tell which operand is the state (LSTM and RNN).
+        activation: the activation of an RNN.
+        resets_after: whether a GRU resets the MatMul of the state, instead of the state.
     """
 
     hidden: str
@@ -56,7 +58,7 @@ class Cell:
     resets_after: bool = False
 
     def states(self) -> list[str]:
-        """Names that may be the state before the step."""
+        """The tensors that may be the state before the step."""
         if self.hidden_before is not None:
             return [self.hidden_before]
         names = (term.name for gate in self.gates if gate is not None for term in gate.terms)
@@ -82,8 +84,9 @@ class Weights:
     resets_after: bool
 
     def are_moderate(self, g: GraphView) -> bool:
-        """Whether all weights and biases are finite and of usual size, so that the order in which
-        products and biases are added matters little.
+        """Whether all weights and biases are finite and at most 10,000.
+
+        Then the order in which MatMuls and biases are added only changes rounding.
         """
         names = {block.name for block in (*self.inputs, *self.states)}
         constants = [g.get_computed_constant(name) for name in names]
@@ -92,21 +95,23 @@ class Weights:
 
 
 def weights_of(cell: Cell, state: str) -> tuple[Weights, Source, str] | None:
-    """The weights of a cell with this state before the step, where its input comes from, and its
-    name, which may be empty.
+    """The weights of a cell whose state before the step is ``state``, with the source of its input.
 
-    ``None`` unless each gate is the sum of a product of the input and a product of the state.
+    ``None`` unless each gate is the sum of a MatMul of the input and a MatMul of the state.
+
+    Returns:
+        the weights, the source of the input, and the name of the input, which may be empty.
     """
     inputs, states, gates = list[Term](), list[Term](), list[Gate]()
     for gate in cell.gates:
         if gate is None or len(gate.terms) != 2:
             return None
-        own = [term for term in gate.terms if term.name == state]
-        others = [term for term in gate.terms if term.name != state]
-        if len(own) != 1:
+        state_terms = [term for term in gate.terms if term.name == state]
+        input_terms = [term for term in gate.terms if term.name != state]
+        if len(state_terms) != 1:
             return None
-        states += own
-        inputs += others
+        states += state_terms
+        inputs += input_terms
         gates.append(gate)
     if len({(term.source, term.name) for term in inputs}) != 1:
         return None
@@ -133,8 +138,9 @@ def equal_weights(a: Weights, b: Weights) -> bool:
 
 
 def begins_at_zero(cell: Cell, weights: Weights) -> tuple[Source, str] | None:
-    """Where the input of a cell comes from that has these weights, and a state before the step that
-    is 0; ``None`` for any other cell.
+    """The source and the name of the input of a cell with these weights and a state of zeros.
+
+    ``None`` for cells with other weights or another state.
     """
     sources = set[tuple[Source, str]]()
     for place, gate in enumerate(cell.gates):
@@ -151,7 +157,7 @@ def begins_at_zero(cell: Cell, weights: Weights) -> tuple[Source, str] | None:
 
 
 def _equal(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> bool:
-    """Whether biases are equal but for the order of their summands, which are float32."""
+    """Whether biases are equal, except for the rounding of sums of float32 constants."""
     return all(np.allclose(x, z, rtol=1e-9, atol=0) for x, z in zip(a, b, strict=True))
 
 
@@ -167,7 +173,7 @@ class _Reader:
 
     Args:
         g: the graph.
-        nodes: the nodes of the cell that are known.
+        nodes: nodes of the cell that were found before.
     """
 
     def __init__(self, g: GraphView, nodes: Iterable[Node]) -> None:
@@ -183,7 +189,7 @@ class _Reader:
         return node
 
     def gate(self, name: str, activation: str) -> Gate | None:
-        """The gate whose activated value is a result, or columns of a result."""
+        """The gate whose activation computes a tensor, or columns of which a tensor consists."""
         sums = SumReader(self._g)
         columns = sums.columns(name)
         node = None if columns is None else self._g.node_before(columns[0])
@@ -196,7 +202,7 @@ class _Reader:
         return Gate(total.terms, total.bias, np.zeros_like(total.bias))
 
     def total(self, name: str) -> Sum | None:
-        """The sum that a result is."""
+        """A tensor as a sum of MatMuls and biases."""
         sums = SumReader(self._g)
         total = sums.read(name)
         self._nodes |= sums.nodes
@@ -207,16 +213,14 @@ class _Reader:
         return sorted(self._nodes, key=lambda node: node.label)
 
     def state(self, name: str) -> str:
-        """The name of a state, or of what an Expand makes it from; empty if the state is 0."""
+        """The name of a state, without an Expand to the batch; empty if the state is 0."""
         if not name or is_zero(self._g, name):
             return ""
         return unstretched(self._g, name) or name
 
 
 def read_lstm(g: GraphView, hidden: str) -> Cell | None:
-    """The LSTM cell o · tanh(f · c + i · tanh(j)) whose result is a state; ``None`` if it is not
-    one.
-    """
+    """The LSTM cell o · tanh(f · c + i · tanh(j)) that computes ``hidden``, or ``None``."""
     node = g.node_before(hidden)
     if not is_op(node, "Mul"):
         return None
@@ -228,17 +232,20 @@ def read_lstm(g: GraphView, hidden: str) -> Cell | None:
         for keep, enter in _summands(g, memory):
             reader = _Reader(g, (node, tanh))
             gates = _lstm_gates(reader, leave, enter)
-            kept = _kept(reader, memory, keep)
-            if gates is not None and kept is not None:
+            memory_term = _kept(reader, memory, keep)
+            if gates is not None and memory_term is not None:
                 enters, leaves, new = gates
-                keeps, before = kept
+                keeps, before = memory_term
                 in_order = (enters, leaves, keeps, new)
                 return Cell(hidden, in_order, reader.nodes(), memory, before)
     return None
 
 
 def _summands(g: GraphView, memory: str) -> list[tuple[str, str]]:
-    """What a memory may keep of the memory before, and what enters it."""
+    """The pairs (kept part of the memory before, new part) whose sum may be a memory.
+
+    The kept part is empty if the memory before is 0.
+    """
     node = g.node_before(memory)
     if is_op(node, "Mul"):
         return [("", memory)]
@@ -246,7 +253,7 @@ def _summands(g: GraphView, memory: str) -> list[tuple[str, str]]:
 
 
 def _lstm_gates(reader: _Reader, leave: str, enter: str) -> tuple[Gate, Gate, Gate] | None:
-    """The gates by which something enters the memory and leaves it, and what enters."""
+    """The input gate, the output gate and the new part of the memory, or ``None``."""
     leaves, product = reader.gate(leave, "Sigmoid"), reader.op(enter, "Mul")
     if leaves is None or product is None:
         return None
@@ -258,8 +265,9 @@ def _lstm_gates(reader: _Reader, leave: str, enter: str) -> tuple[Gate, Gate, Ga
 
 
 def _kept(reader: _Reader, memory: str, keep: str) -> tuple[Gate | None, str] | None:
-    """The gate that keeps the memory before, and this memory: no gate and no memory where nothing
-    is kept.
+    """The forget gate, and the memory before the step; ``None`` and empty if nothing is kept.
+
+    ``None`` instead of the pair if the form is another one.
     """
     if not keep:
         return None, ""
@@ -272,11 +280,11 @@ def _kept(reader: _Reader, memory: str, keep: str) -> tuple[Gate | None, str] | 
 
 
 class _Update(NamedTuple):
-    """How a GRU computes its state: ``(1 - gate) * new + gate * before``.
+    """The state of a GRU as ``(1 - gate) * new + gate * before``.
 
     Attributes:
-        gate, new, before: results; no state before where it is 0.
-        nodes: the nodes that compute the state from them.
+        gate, new, before: tensors; ``before`` is empty if this state is 0.
+        nodes: the nodes that compute the state from these tensors.
     """
 
     gate: str
@@ -286,9 +294,7 @@ class _Update(NamedTuple):
 
 
 def read_gru(g: GraphView, hidden: str) -> Cell | None:
-    """The GRU cell (1 - z) · n + z · h, or n + z · (h - n), whose result is a state; ``None`` if it
-    is not one.
-    """
+    """The GRU cell (1 - z) · n + z · h, or n + z · (h - n), that computes ``hidden``, if any."""
     for update in _updates(g, hidden):
         reader = _Reader(g, update.nodes)
         gate, tanh = reader.gate(update.gate, "Sigmoid"), reader.op(update.new, "Tanh")
@@ -306,7 +312,7 @@ def read_gru(g: GraphView, hidden: str) -> Cell | None:
 
 
 def _updates(g: GraphView, hidden: str) -> Iterator[_Update]:
-    """The ways to read a result as the state of a GRU."""
+    """All ways to read a tensor as the state of a GRU."""
     node = g.node_before(hidden)
     if is_op(node, "Mul"):
         yield from (_Update(gate, new, "", nodes) for gate, new, nodes in _changes(g, hidden))
@@ -316,26 +322,26 @@ def _updates(g: GraphView, hidden: str) -> Iterator[_Update]:
         product = g.node_before(second)
         if not is_op(product, "Mul"):
             continue
-        for gate, other in _both(product):
-            difference = g.node_before(other)
+        for gate, state in _both(product):
+            difference = g.node_before(state)
             if is_op(difference, "Sub") and difference.input[1] == first:
                 yield _Update(gate, first, difference.input[0], (node, product, difference))
-            for own, new, nodes in _changes(g, first):
-                if own == gate:
-                    yield _Update(gate, new, other, (node, product, *nodes))
+            for inner_gate, new, nodes in _changes(g, first):
+                if inner_gate == gate:
+                    yield _Update(gate, new, state, (node, product, *nodes))
 
 
 def _changes(g: GraphView, name: str) -> Iterator[tuple[str, str, tuple[Node, ...]]]:
     """The gate, the new state and the nodes of ``(1 - gate) * new``."""
     product = g.node_before(name)
-    for rest, new in _both(product) if is_op(product, "Mul") else ():
-        node = g.node_before(rest)
+    for factor, new in _both(product) if is_op(product, "Mul") else ():
+        node = g.node_before(factor)
         if is_op(node, "Sub") and product and g.is_constant_scalar(node.input[0], 1.0):
             yield node.input[1], new, (product, node)
 
 
 def _reset(reader: _Reader, name: str) -> tuple[Gate, str] | None:
-    """The gate and the other factor of a product; ``None`` if a result is no such product."""
+    """The gate and the other factor of a product; ``None`` for other tensors."""
     product = reader.op(name, "Mul")
     for first, second in _both(product) if product is not None else ():
         gate = reader.gate(first, "Sigmoid")
@@ -345,8 +351,9 @@ def _reset(reader: _Reader, name: str) -> tuple[Gate, str] | None:
 
 
 def _reset_after(reader: _Reader, total: Sum, state: str) -> tuple[Gate, Gate] | None:
-    """The gate that resets the product of the state, and the new state: a sum of products of the
-    input and another summand.
+    """The reset gate and the new state of a GRU that resets the MatMul of the state.
+
+    The new state is a sum of MatMuls of the input, and the reset MatMul of the state.
     """
     name, start, end = total.others[0]
     reset = None if start or end != total.bias.size else _reset(reader, name)
@@ -361,8 +368,9 @@ def _reset_after(reader: _Reader, total: Sum, state: str) -> tuple[Gate, Gate] |
 
 
 def _reset_before(reader: _Reader, total: Sum, state: str) -> tuple[Gate | None, Gate] | None:
-    """The gate that resets the state, and the new state; no gate where the state is 0 and is not
-    reset.
+    """The reset gate and the new state of a GRU that resets the state before its MatMul.
+
+    The gate is ``None`` if the state is 0 and not reset.
     """
     gate, terms = None, list[Term]()
     for term in total.terms:
@@ -370,19 +378,17 @@ def _reset_before(reader: _Reader, total: Sum, state: str) -> tuple[Gate | None,
         if reset is None:
             terms.append(term)
             continue
-        gate, own = reset[0], reader.state(reset[1])
-        if own != state:
+        gate, reset_state = reset[0], reader.state(reset[1])
+        if reset_state != state:
             return None
-        terms += [Term(Source(own), own, term.block)] if own else []
+        terms += [Term(Source(reset_state), reset_state, term.block)] if reset_state else []
     if gate is None and state:
         return None
     return gate, Gate(terms, total.bias, np.zeros_like(total.bias))
 
 
 def read_rnn(g: GraphView, hidden: str) -> Cell | None:
-    """The RNN cell tanh(...), or relu(...), of a sum of products whose result is a state; ``None``
-    if it is not one.
-    """
+    """The RNN cell that computes ``hidden``, tanh or relu of a sum of MatMuls, or ``None``."""
     node = g.node_before(hidden)
     if not is_op(node, "Tanh", "Relu"):
         return None

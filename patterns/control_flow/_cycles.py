@@ -1,6 +1,4 @@
-"""Loop and Scan: their states, places of operands and results, and nodes that compute the same
-outside.
-"""
+"""Loop and Scan: their states, operands and results, and nodes that may leave the body."""
 
 import math
 from collections.abc import Collection, Iterator
@@ -19,7 +17,9 @@ from xoptim.operators.registry import is_deterministic
 from .._operators import BROADCASTING, ELEMENTWISE
 
 _STAYING: Final = frozenset(("Identity", "QuantizeLinear", "DequantizeLinear"))
-"""Copies, which subgraph outputs need, and quantization, which runtimes fuse with neighbours."""
+"""Operators that stay in a subgraph: Identity, which its outputs need, and quantization, which
+runtimes fuse with adjacent operators.
+"""
 
 _NUMBERS: Final = frozenset(
     (
@@ -34,11 +34,11 @@ _NUMBERS: Final = frozenset(
 _SIMPLE: Final = ELEMENTWISE - {"Clip"}
 _DIVIDING: Final = frozenset(("Div", "Mod", "Pow", "BitShift"))
 _MAX_ELEMENTS: Final = 1024
-"""More elements may take longer to compute than it takes to launch an operator."""
+"""Maximum number of elements that are computed in about the time of launching an operator."""
 
 
 def may_leave(node: Node) -> bool:
-    """Whether a node of a subgraph computes the same outside of it, and may be moved there."""
+    """Whether a node of a subgraph may be moved out of it: it computes the same there."""
     return (
         not node.bodies
         and node.op_type not in _STAYING
@@ -47,11 +47,11 @@ def may_leave(node: Node) -> bool:
 
 
 def cannot_fail(g: GraphView, body: Graph, node: Node) -> bool:
-    """Whether a node of a subgraph computes little, and raises no error whatever its operands are.
+    """Whether a node of a subgraph is cheap, and cannot fail for any values of its operands.
 
-    These are sizes, and elementwise operators on a few elements. Operators whose errors depend on
-    values (division of integers, texts that cannot be read as numbers) are excluded, and operands
-    whose shapes are not known to fit.
+    These are Shape, Size, and elementwise operators on at most 1024 elements. Excluded are
+    operators whose errors depend on values, such as integer division and Cast of strings, and
+    operands whose shapes are not known to broadcast.
     """
     inside = g.inside(body)
     if node.domain or not all(node.input):
@@ -89,11 +89,14 @@ class Cycle:
     first_output: int
 
     def stacks(self) -> range:
-        """The places of the results of the node that are stacked, after the states."""
+        """The indices of the stacked results of the node, which follow the states."""
         return range(self.count, len(self.node.output))
 
     def attributes(self, without: Collection[int] = ()) -> dict[str, Any]:
-        """The attributes of the node without its body, and for fewer results."""
+        """The attributes of the node except its body.
+
+        ``without``: indices of stacked results that are dropped from the attributes.
+        """
         values = {
             name: value
             for name, value in self.node.attribute.items()
@@ -134,7 +137,7 @@ class Cycle:
         )
 
     def _limit(self, g: GraphView) -> Any:
-        """The bound of a Loop whose condition holds at the beginning."""
+        """The maximum number of iterations of a Loop; ``None`` if its condition may be false."""
         condition = self.node.input[1]
         if condition and not g.get_constant_scalar(condition):
             return None
@@ -146,8 +149,8 @@ def cycle(g: GraphView, node: Node) -> Cycle:
     """The parts of a Loop or a Scan.
 
     Raises:
-        Declined: when they do not fit together, or the subgraph cannot be changed because it holds
-            sparse initializers.
+        Declined: when body and node do not match, or the body cannot be changed because it has
+            sparse or overridable initializers.
     """
     body = node.bodies.get("body")
     if body is None or not g.can_splice(body):
@@ -163,7 +166,7 @@ def cycle(g: GraphView, node: Node) -> Cycle:
 
 
 def copy_source(body: Graph, name: str) -> str:
-    """The value that a result of a subgraph is a copy of, through any number of Identity nodes."""
+    """The value of a subgraph that Identity nodes copy to ``name``."""
     producer = body.producer(name)
     while producer is not None and producer.op_type == "Identity" and not producer.domain:
         name = producer.input[0]
@@ -172,7 +175,7 @@ def copy_source(body: Graph, name: str) -> str:
 
 
 def dependencies(g: GraphView, body: Graph, outputs: Collection[str]) -> set[str]:
-    """The values on which some values of a subgraph depend, inside and outside of it."""
+    """The values on which ``outputs`` of a subgraph depend, inside and outside of it."""
     names: set[str] = set()
     pending = list(outputs)
     while pending:
@@ -185,7 +188,7 @@ def dependencies(g: GraphView, body: Graph, outputs: Collection[str]) -> set[str
 
 
 def inner_names(body: Graph) -> Iterator[str]:
-    """All names that a subgraph and those inside it define."""
+    """All names that a subgraph and its nested subgraphs define."""
     for graph in body.all_graphs():
         yield from graph.inputs
         yield from graph.initializers

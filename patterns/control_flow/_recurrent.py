@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN in place of their cells."""
+"""Chains of LSTM, GRU or RNN cells, and the operands of the operator that replaces them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ Read = Callable[[GraphView, str], Cell | None]
 
 @dataclass(frozen=True)
 class Chain:
-    """Equal cells, each of which reads the state of the one before.
+    """Cells with equal weights, each of which reads the state of its predecessor.
 
     Attributes:
-        cells: in the order in which they run.
-        inputs: where the input of each cell comes from, and its name, which may be empty.
-        weights: of all cells.
+        cells: the cells, in the order in which they run.
+        inputs: the source and the name of the input of each cell; the name may be empty.
+        weights: the common weights.
         hidden, memory: the states before the first cell; empty for zeros.
     """
 
@@ -39,17 +39,17 @@ class Chain:
 def weights_before(g: GraphView, last: Cell, read: Read) -> Weights | None:
     """The weights of a cell if it reads the state of another cell; ``None`` otherwise."""
     for state in last.states():
-        own = weights_of(last, state)
-        before = read(g, state) if own is not None and state else None
-        if own is None or before is None or before.memory != last.memory_before:
+        parts = weights_of(last, state)
+        before = read(g, state) if parts is not None and state else None
+        if parts is None or before is None or before.memory != last.memory_before:
             continue
-        if _step(before, own[0]) is not None:
-            return own[0]
+        if _step(before, parts[0]) is not None:
+            return parts[0]
     return None
 
 
 def chain_of(g: GraphView, last: Cell, weights: Weights, read: Read) -> Chain:
-    """The longest chain of cells with some weights that ends with a cell."""
+    """The longest chain of cells with these weights that ends with the cell ``last``."""
     cells, inputs = list[Cell](), list[tuple[Source, str]]()
     cell: Cell | None = last
     hidden, memory = last.hidden, last.memory
@@ -65,22 +65,20 @@ def chain_of(g: GraphView, last: Cell, weights: Weights, read: Read) -> Chain:
 
 
 def _step(cell: Cell, weights: Weights) -> tuple[str, Source, str] | None:
-    """The state before a cell with these weights, empty for zeros, and where its input comes from.
+    """The state before a cell with these weights, and the source and the name of its input.
 
-    ``None`` for other weights.
+    The state is empty for zeros. ``None`` for a cell with other weights.
     """
     for state in cell.states():
-        own = weights_of(cell, state) if state else None
-        if own is not None and equal_weights(own[0], weights):
-            return state, *own[1:]
+        parts = weights_of(cell, state) if state else None
+        if parts is not None and equal_weights(parts[0], weights):
+            return state, *parts[1:]
     zeros = begins_at_zero(cell, weights)
     return None if zeros is None else ("", *zeros)
 
 
 def operands(g: PatternRewriter, weights: Weights) -> tuple[str, str, np.ndarray | None]:
-    """The weights of the inputs and of the states, and the biases, of an operator in one direction;
-    no biases where all are 0.
-    """
+    """The operands W, R and B of an operator with one direction; B is ``None`` if it is 0."""
     inputs, states = (_stack(g, blocks) for blocks in (weights.inputs, weights.states))
     biases = np.concatenate([*weights.biases, *weights.state_biases]).astype(np.float32)
     return inputs, states, biases[None] if biases.any() else None
@@ -109,11 +107,12 @@ def _transposed(g: PatternRewriter, block: Block) -> str:
 
 
 def initial_state(g: PatternRewriter, name: str, x: str, size: int) -> str:
-    """The states before the first step, of shape (1, batch, hidden size), for an input of shape
-    (steps, batch, features).
+    """The states before the first step, of shape (1, batch, hidden size).
+
+    ``x`` is the input, of shape (steps, batch, features).
     """
-    shape, whole = g.try_infer_shape(name), g.try_infer_shape(x)
-    if shape is None or whole is None or shape != (whole[1], size):
+    shape, input_shape = g.try_infer_shape(name), g.try_infer_shape(x)
+    if shape is None or input_shape is None or shape != (input_shape[1], size):
         batch = g.op.Slice(g.op.Shape(x), starts=[1], ends=[2], axes=[0])
         name = g.op.Expand(name, g.op.Concat(batch, np.array([size]), axis=0))
     result: str = g.op.Unsqueeze(name, axes=[0])

@@ -1,4 +1,4 @@
-"""Sums of matrix products and biases, from which recurrent cells compute their gates."""
+"""Sums of MatMuls and biases, from which recurrent cells compute their gates."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,21 +13,21 @@ from .._selections import index_of, part_of
 from .._shapes import uniform_value, unstretched
 
 _TENSOR: Final = 3
-"""The rank of a tensor of steps."""
+"""The rank of a tensor of all steps."""
 _MAX_BIAS: Final = 1 << 20
-"""Constants of more elements are not read as biases."""
+"""Maximum elements of a constant that is read as a bias."""
 _MAX_SUMMANDS: Final = 32
 Columns = tuple[str, int, int]
-"""A matrix, and the first and the last but one of some of its columns."""
+"""A matrix, and a range of its columns: the first column, and the end after the last one."""
 
 
 class Source(NamedTuple):
-    """A matrix of shape (batch, features): a result, or a position of a tensor of rank 3.
+    """The source of a matrix (batch, features): itself, or an index of a tensor of rank 3.
 
     Attributes:
         name: the matrix, or the tensor.
-        axis: the axis of the tensor along which the position counts; -1 for a matrix.
-        place: the position.
+        axis: the indexed axis of the tensor; -1 for a matrix.
+        place: the index; -1 for a matrix.
     """
 
     name: str
@@ -36,13 +36,13 @@ class Source(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Rows and columns of a constant matrix.
+    """A block of a constant matrix of weights.
 
     Attributes:
-        name: the matrix.
-        is_transposed: whether its rows are the outputs and its columns the features.
-        features: the first of the features, and the position after the last one.
-        outputs: the same for the outputs.
+        name: the matrix, of shape (features, outputs).
+        is_transposed: whether its shape is (outputs, features) instead.
+        features: the range of features, as start and end.
+        outputs: the range of outputs, as start and end.
     """
 
     name: str
@@ -52,12 +52,11 @@ class Block(NamedTuple):
 
 
 class Term(NamedTuple):
-    """The product of a matrix and a block of weights.
+    """The MatMul of a matrix and a block of weights.
 
     Attributes:
-        source: where the matrix comes from.
-        name: the matrix, or what an Expand makes it from; empty where the products of all steps are
-            computed at once.
+        source: the source of the matrix.
+        name: the matrix, without an Expand to the batch; empty if one MatMul computes all steps.
         block: the weights.
     """
 
@@ -68,12 +67,12 @@ class Term(NamedTuple):
 
 @dataclass
 class Sum:
-    """A matrix that is a sum.
+    """A matrix as a sum.
 
     Attributes:
-        terms: products by weights.
+        terms: the MatMuls by weights.
         bias: the sum of all constants, one number for each column.
-        others: the summands that are something else.
+        others: all other summands.
     """
 
     terms: list[Term] = field(default_factory=list)
@@ -82,13 +81,13 @@ class Sum:
 
 
 def is_zero(g: GraphView, name: str) -> bool:
-    """Whether all elements of a result are known to be 0."""
+    """Whether all elements of a tensor are known to be 0."""
     value = uniform_value(g, name)
     return value is not None and not value.any()
 
 
 def source_of(g: GraphView, name: str) -> Source:
-    """Where a matrix comes from: a position of a tensor of rank 3, or nowhere else."""
+    """The source of a matrix: an index of a tensor of rank 3, or else the matrix itself."""
     node = g.node_before(name)
     drops = is_op(node, "Gather")
     if is_op(node, "Squeeze"):
@@ -107,10 +106,10 @@ def source_of(g: GraphView, name: str) -> Source:
 
 
 class SumReader:
-    """Reads sums.
+    """Reads tensors as sums of MatMuls and biases.
 
     Attributes:
-        nodes: the nodes that compute what was read, in no order.
+        nodes: the nodes of all sums that were read, in no order.
     """
 
     def __init__(self, g: GraphView) -> None:
@@ -118,8 +117,9 @@ class SumReader:
         self.nodes: dict[Node, None] = {}
 
     def columns(self, name: str) -> Columns | None:
-        """The columns of another matrix that a matrix holds, or its own ones; ``None`` if the
-        number of columns is unknown.
+        """The columns of the source from which a matrix is sliced, or else its own columns.
+
+        ``None`` if the number of columns is unknown.
         """
         if not isinstance(size_along(self._g, name, 1), int):
             return None
@@ -132,12 +132,12 @@ class SumReader:
         return source, start, end
 
     def read(self, name: str) -> Sum | None:
-        """The sum that a matrix of known size is; ``None`` if a bias is not one for each column."""
+        """A matrix as a sum; ``None`` if its width is unknown, or a bias differs between rows."""
         columns = self.columns(name)
         return None if columns is None else self.read_columns(columns)
 
     def read_columns(self, columns: Columns) -> Sum | None:
-        """The same for some columns of a matrix."""
+        """Columns of a matrix as a sum; see `read`."""
         total = Sum(bias=np.zeros(columns[2] - columns[1]))
         pending = [columns]
         for _ in range(_MAX_SUMMANDS):
@@ -150,9 +150,9 @@ class SumReader:
         return None
 
     def _summands(self, columns: Columns, total: Sum) -> list[Columns] | None:
-        """Add a summand to a sum; returns the summands that it consists of itself.
+        """Add a summand to ``total``, or return the summands of which it consists.
 
-        ``None`` if it is a constant that is no bias.
+        ``None`` if it is a constant that is not a bias.
         """
         g, (name, start, end) = self._g, columns
         if g.is_constant(name):
@@ -181,7 +181,7 @@ class SumReader:
         return []
 
     def _keep_columns(self, node: Node, summands: Sequence[str]) -> bool:
-        """Whether the summands of a node that are not constant have as many columns as the sum."""
+        """Whether all summands of a node, except constants, have as many columns as its result."""
         size = size_along(self._g, node.output[0], 1)
         varying = [name for name in summands if name and not self._g.is_constant(name)]
         return isinstance(size, int) and all(
@@ -190,7 +190,7 @@ class SumReader:
         )
 
     def _bias(self, name: str, start: int, end: int) -> np.ndarray | None:
-        """One number for each column of a constant whose rows are equal."""
+        """The row of a constant with equal rows, for a range of columns; ``None`` for others."""
         shape = self._g.static_shape(name)
         if shape is None or len(shape) > 2 or np.prod(shape, dtype=int) > _MAX_BIAS:
             return None
@@ -204,7 +204,10 @@ class SumReader:
         return np.full(end - start, row[0]) if row.size == 1 else row[start:end]
 
     def _product(self, node: Node, start: int, end: int) -> list[Term] | None:
-        """The terms of a MatMul, or of a Gemm without its summand: several for a Concat."""
+        """The terms of a MatMul, or of a Gemm without its bias.
+
+        A MatMul of concatenated matrices has several terms. ``None`` if the weights are computed.
+        """
         g = self._g
         is_gemm = node.op_type == "Gemm"
         if is_gemm and (
@@ -229,7 +232,7 @@ class SumReader:
         return terms
 
     def _side_by_side(self, name: str) -> Iterator[str]:
-        """The matrices that a matrix consists of."""
+        """The matrices that a Concat along the columns joins, or else the matrix itself."""
         node = self._g.node_before(name)
         if not is_op(node, "Concat") or axis_of(self._g, node) != 1:
             yield name
@@ -239,7 +242,10 @@ class SumReader:
             yield from self._side_by_side(operand)
 
     def _all_steps(self, gather: Node, start: int, end: int, total: Sum) -> bool:
-        """Add a step of the products of all steps to a sum; returns whether it is that."""
+        """Add one step of a MatMul that computes all steps to ``total``.
+
+        Returns whether the Gather takes such a step.
+        """
         g, index = self._g, index_of(self._g, gather)
         name, biases = gather.input[0], list[np.ndarray]()
         if index is None or not index.drops or index.axis > 1:
@@ -257,7 +263,7 @@ class SumReader:
         size = size_along(g, x, 2)
         if g.info(x).rank != _TENSOR or g.info(weights).rank != 2 or not isinstance(size, int):
             return False
-        columns = size_along(g, gather.output[0], 1)  # a bias may copy a single one
+        columns = size_along(g, gather.output[0], 1)  # A bias may broadcast a single column.
         if not g.is_constant(weights) or size_along(g, weights, 1) != columns:
             return False
         block = Block(weights, False, (0, size), (start, end))

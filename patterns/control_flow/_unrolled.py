@@ -1,4 +1,4 @@
-"""The inputs of unrolled steps as one tensor, and the states after them."""
+"""The inputs of unrolled steps, joined to one tensor, and the states after the steps."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -18,11 +18,12 @@ class Steps(NamedTuple):
     """The inputs of all steps.
 
     Attributes:
-        tensor: of shape (steps, batch, features), or (batch, steps, features).
+        tensor: of shape (steps, batch, features), or (batch, steps, features); empty if there is
+            no such tensor.
         axis: the axis of the steps.
         start: the first step that is read.
-        is_reversed: whether the cells go backwards.
-        matrices: the inputs of the steps where they are no part of a tensor.
+        is_reversed: whether the first cell reads the last step.
+        matrices: the inputs of the single steps, if there is no tensor.
     """
 
     tensor: str = ""
@@ -33,23 +34,24 @@ class Steps(NamedTuple):
 
 
 class Stack(NamedTuple):
-    """A Concat of the states after all steps along a new axis, and the Unsqueezes before it."""
+    """The Unsqueezes and the Concat that stack the states after all steps along a new axis."""
 
     nodes: Sequence[Node]
     axis: int
 
 
 def steps_of(g: GraphView, chain: Chain, batch: Any) -> Steps | None:
-    """The inputs of all steps, of shape (batch, features) each; ``None`` if they have another
-    shape or depend on the states.
+    """The inputs of all steps, each of shape (batch, features).
+
+    ``None`` if they have another shape, or depend on the states.
     """
     features = chain.weights.inputs[0].features
     sources = [source for source, _ in chain.inputs]
     first = sources[0]
     places = [source.place for source in sources]
-    own = {(source.name, source.axis) for source in sources}
+    tensors = {(source.name, source.axis) for source in sources}
     step = places[1] - places[0]
-    is_tensor = len(own) == 1 and step in (1, -1)
+    is_tensor = len(tensors) == 1 and step in (1, -1)
     if is_tensor and places == [*range(places[0], places[-1] + step, step)]:
         shape = g.try_infer_shape(first.name)
         fits = first.axis in (0, 1) and shape is not None and features == (0, shape[2])
@@ -65,7 +67,7 @@ def steps_of(g: GraphView, chain: Chain, batch: Any) -> Steps | None:
 
 
 def depends_on(g: GraphView, names: Sequence[str], nodes: Collection[Node]) -> bool:
-    """Whether results are computed from the results of some nodes."""
+    """Whether tensors depend on the results of ``nodes``."""
     first = min(node.label for node in nodes)
     pending, visited = [*dict.fromkeys(names)], set[Node]()
     while pending:
@@ -80,13 +82,13 @@ def depends_on(g: GraphView, names: Sequence[str], nodes: Collection[Node]) -> b
 
 
 def states_of(chain: Chain, steps: Steps) -> list[str]:
-    """The states after all steps, in the order of the inputs."""
+    """The states after all steps, in the order of the steps in the input tensor."""
     states = [cell.hidden for cell in chain.cells]
     return states[::-1] if steps.is_reversed else states
 
 
 def stacks_of(g: GraphView, chain: Chain, steps: Steps) -> list[Stack]:
-    """The stacks of the states after all steps, in the order of the inputs."""
+    """The nodes that stack the states after all steps, in the order of the input tensor."""
     states, stacks = states_of(chain, steps), list[Stack]()
     for reader in g.next_nodes(states[0]):
         concat = g.next_node(reader.output[0]) if is_op(reader, "Unsqueeze") else None
@@ -95,23 +97,26 @@ def stacks_of(g: GraphView, chain: Chain, steps: Steps) -> list[Stack]:
             continue
         axis = axis_of(g, concat)
         rows = [g.node_before(name) for name in concat.input]
-        own = [row for row in rows if is_op(row, "Unsqueeze")]
-        if len(own) == len(rows) and [row.input[0] for row in own] == states:
-            alike = all(g.get_argument(row, "axes") == axes for row in own)
+        unsqueezes = [row for row in rows if is_op(row, "Unsqueeze")]
+        if len(unsqueezes) == len(rows) and [row.input[0] for row in unsqueezes] == states:
+            alike = all(g.get_argument(row, "axes") == axes for row in unsqueezes)
             if (
                 alike
                 and axis is not None
                 and axis == axes[0] % _RANK
                 and all(map(g.is_exclusive, concat.input))
             ):
-                stacks.append(Stack([*dict.fromkeys(own), concat], axis))
+                stacks.append(Stack([*dict.fromkeys(unsqueezes), concat], axis))
     return stacks
 
 
 def write_states(
     g: PatternRewriter, y: str, places: Mapping[str, int], stacks: Sequence[Stack]
 ) -> None:
-    """The states after some steps, and the stacks of all of them."""
+    """Write the states after single steps, and the stacks of all states.
+
+    ``y`` is the result of the operator, ``places`` the step of each state by name.
+    """
     sequence = g.op.Squeeze(y, axes=[1])
     for name, place in places.items():
         g.op.Gather(sequence, np.array(place), axis=0, outputs=[name])
@@ -120,8 +125,9 @@ def write_states(
 
 
 def write_stack(g: PatternRewriter, sequence: str, axis: int, result: str) -> None:
-    """The states after all steps, of shape (steps, batch, hidden size), with the steps along an
-    axis.
+    """Write the states after all steps, with the steps moved to ``axis``.
+
+    ``sequence`` has the shape (steps, batch, hidden size).
     """
     if axis:
         perm = [1, 0, 2] if axis == 1 else [1, 2, 0]

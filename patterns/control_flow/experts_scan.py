@@ -18,34 +18,38 @@ from .._nodes import is_op
 from .._operators import BROADCASTING, ELEMENTWISE
 
 _MAX_NODES: Final = 48
-"""Most nodes between the weights and the sum over the experts of a token."""
+"""Maximum number of nodes between the weights and the sum over the experts of a token."""
 _MIN_WORK: Final = 24_000
-"""Minimum of copied weights per expert: with fewer, the iterations cost more than the copies
+"""Minimum number of copied weights per expert. With fewer, the iterations cost more than the copies
 (measured: 1.66 of the time with 12,288, 0.81 with 24,576).
 """
 _MATRICES: Final = 3
-"""The rank of the weights of experts that are matrices."""
+"""The rank of weights with a matrix for each expert."""
 _MOVES: Final = ("Reshape", "Unsqueeze", "Squeeze", "Flatten", "Identity")
 _OPERATORS: Final = frozenset(
     (*BROADCASTING, *ELEMENTWISE, "Concat", "MatMul", "Slice", "Split", "Squeeze", "Unsqueeze")
 )
-"""Operators between the copies and the sum; none has a parameter that is the number of rows."""
+"""Operators between the copies and the sum. None of their attributes holds the number of rows."""
 _FLOATS: Final = (TensorProto.FLOAT, TensorProto.DOUBLE)
-"""Types that ScatterND adds."""
+"""Types for which onnxruntime's ScatterND supports addition."""
 _EXPERT, _ROW = "expert", "row"
-"""Forms of values: one for each expert, or one for each choice of a token."""
+"""Kinds of values. In the original, both have one element for each row, which is an expert that a
+token chose. In the Scan, ``expert`` values have the weights of the present expert only.
+"""
 
 
 @dataclass(frozen=True)
 class _Experts:
-    """A part of a graph that computes something with the weights of chosen experts.
+    """The nodes that compute with the weights of chosen experts.
+
+    A row is one expert that a token chose: n tokens with k experts each have n · k rows.
 
     Attributes:
         index: the expert of each row, a vector.
         gathers: the nodes that copy the weights of the expert of each row.
-        nodes: the nodes that compute with these weights, in the order of the graph, each row by
-            itself.
-        exit: the only result that is read elsewhere.
+        nodes: the nodes that compute with these weights, in the order of the graph. They compute
+            each row independently.
+        exit: the only result that other nodes read.
         entries: values from outside that have an element for each row.
         total: the Reshape and the ReduceSum that add the rows of each token, if they follow.
         choices: the number of rows of a token.
@@ -63,15 +67,16 @@ class _Experts:
 class ExpertsScanPattern(PatternOptimization):
     """ReduceSum(f(Gather(w, i), x)) → Scan over the experts w of f(w, rows of x that chose w)
 
-    What: computes with the weights of each expert once, for all tokens that chose it, instead of
-    copying the weights for each choice of each token (``batched_mm`` of transformers). The nodes
-    between the copies and the sum may be any that do not mix rows: MatMuls, biases, activations,
-    factors.
-    Why: measured 0.09 of the time of a Qwen3-MoE of two layers at 128 tokens, and 0.67 at one; the
+    What: mixture of experts. The model copies the weights of an expert for each token that chooses
+    it (``batched_mm`` of transformers). The Scan computes with the weights of each expert once, for
+    all its tokens. MatMuls, biases, activations and other nodes that do not mix rows may come
+    between the copies and the sum.
+    Why: a Qwen3-MoE of two layers takes 0.09 of the time for 128 tokens, and 0.67 for one. The
     copies take gigabytes for long inputs.
     Refuses when:
-    1. the weights are not constant matrices, or not chosen by a TopK over as many experts.
-    2. a node in between mixes rows, or a result in between is read elsewhere.
+    1. the weights are not constant matrices, or the indices do not come from a TopK over as many
+       experts.
+    2. a node in between mixes rows, or another node reads a result in between.
     3. a dimension of the result, other than the first, is not known.
     4. the experts are small: copying them takes less time than the iterations.
     """
@@ -163,7 +168,7 @@ class ExpertsScanPattern(PatternOptimization):
 
 
 def _weights(g: GraphView, node: Node) -> tuple[int, ...] | None:
-    """The shape of constant weights from which a Gather takes the weights of some experts."""
+    """The shape of the constant weights of all experts from which a Gather takes some, if any."""
     if not is_op(node, "Gather") or node.attribute.get("axis", 0) or len(node.input) < 2:
         return None
     if not g.is_constant(node.input[0]) or not is_float(g.try_infer_type(node.input[0])):
@@ -172,7 +177,7 @@ def _weights(g: GraphView, node: Node) -> tuple[int, ...] | None:
 
 
 def _are_choices(g: GraphView, name: str, count: int) -> bool:
-    """Whether integers are places of a TopK over at most this many elements."""
+    """Whether integers are indices from a TopK over at most ``count`` elements."""
     node = g.node_before(name)
     while is_op(node, *_MOVES):
         name = node.input[0]
@@ -185,7 +190,7 @@ def _are_choices(g: GraphView, name: str, count: int) -> bool:
 
 
 class _Region:
-    """Finds what computes with the weights of chosen experts.
+    """Finds the nodes that compute with the weights of chosen experts.
 
     Args:
         g: the graph.
@@ -200,8 +205,9 @@ class _Region:
         self._rows: dict[Node, list[str]] = {}
 
     def find(self) -> _Experts | None:
-        """The largest part that ends with the sum of each token, or else the smallest one that ends
-        with a vector for each row; ``None`` where there is none.
+        """The largest part that ends with the sum over the rows of each token.
+
+        If there is none, the smallest part that ends with a vector for each row, or else ``None``.
         """
         nodes = [*region_below(self._g, self._forms, self._carry, _MAX_NODES).nodes]
         nodes.sort(key=lambda node: node.label)
@@ -215,13 +221,13 @@ class _Region:
         return next(iter((*vectors, *parts)), None)
 
     def _carry(self, node: Node) -> Carried | None:
-        """How a node computes with some of the rows."""
+        """The form of a node that computes some of the rows; ``None`` if there is none."""
         g = self._g
         axes = axes_of(g, node) if is_op(node, *_OPERATORS) else None
         if axes is None or not axes.results[0]:
             return None
         if node.op_type == "Squeeze" and g.get_argument(node, "axes") is None:
-            return None  # a Squeeze without axes would drop the axis of a single row
+            return None  # A Squeeze without axes would drop the axis of the rows if there is one.
         first = axes.results[0][0]
         shapes = [g.try_infer_shape(name) if name else None for name in node.input]
         parts = axes.parts(shapes, first, self._count)
@@ -244,7 +250,7 @@ class _Region:
         return Carried(dict.fromkeys(parts, _ROW), {})
 
     def _computes_with_experts(self, node: Node, experts: int) -> bool:
-        """Whether a node can read weights of one expert in place of a copy for each row."""
+        """Whether a node can read the weights of one expert instead of a copy for each row."""
         if not experts:
             return True
         shapes = [self._g.try_infer_shape(name) for name in node.input]
@@ -258,15 +264,15 @@ class _Region:
         return node.op_type in BROADCASTING and len(ranks) == 1 and None not in ranks
 
     def _ending(self, last: Node, nodes: Sequence[Node]) -> _Experts | None:
-        """The part that ends with a node; ``None`` unless it has all readers of the copies."""
+        """The part that ends with a node; ``None`` unless it has all consumers of the copies."""
         g = self._g
         if len(last.output) != 1 or g.try_infer_type(last.output[0]) not in _FLOATS:
             return None
-        inside, wanted = list[Node](), {last.output[0]}
+        inside, read = list[Node](), {last.output[0]}
         for node in reversed(nodes[: nodes.index(last) + 1]):
-            if wanted.intersection(node.output):
+            if read.intersection(node.output):
                 inside.append(node)
-                wanted.update(node.input)
+                read.update(node.input)
         inner = [name for node in (*self._gathers, *inside) for name in node.output]
         inner.remove(last.output[0])
         if not all(g.is_used_only_by(name, *inside) for name in inner if g.is_used(name)):
@@ -309,8 +315,8 @@ class _Body:
 
     Attributes:
         g: makes names and constants.
-        nodes: of the subgraph.
-        names: of values of the graph, within the subgraph.
+        nodes: the nodes of the subgraph.
+        names: for values of the graph, their names in the subgraph.
     """
 
     g: PatternRewriter
@@ -337,8 +343,10 @@ class _Body:
         self.names.update(zip(node.output, results, strict=True))
 
     def multiply(self, node: Node, matrix: str, *, is_left: bool) -> None:
-        """Write a MatMul of the rows by the matrix of one expert, which is transposed where it is
-        the first operand.
+        """Write a MatMul of the rows by the matrix of one expert.
+
+        ``is_left``: whether the matrix is the first operand in the graph; ``matrix`` is then
+        transposed already.
         """
         x = self.names[node.input[is_left]]
         shape = self.g.try_infer_shape(node.input[is_left])
@@ -352,7 +360,7 @@ class _Body:
 
 
 class _Stacks:
-    """The weights that the Scan goes through, as they are or transposed.
+    """The weights that the Scan reads expert by expert, transposed if needed.
 
     Args:
         g: makes the Transposes.
@@ -366,7 +374,7 @@ class _Stacks:
         self.names = dict[str, str]()  # in the body, by stack
 
     def shape_of(self, stack: str) -> list[int]:
-        """The shape of weights that the Scan goes through."""
+        """The shape of weights that the Scan reads, with all experts."""
         for source, transpose in self._transposes.items():
             if transpose == stack:
                 experts, rows, columns = self._g.static_shape(source) or ()
@@ -374,11 +382,14 @@ class _Stacks:
         return [*(self._g.static_shape(stack) or ())]
 
     def places(self, node: Node) -> list[int]:
-        """Which operands of a node are copies of weights."""
-        return [place for place, name in enumerate(node.input) if name in self._stacks]
+        """The indices of operands of a node that are copies of weights."""
+        return [index for index, name in enumerate(node.input) if name in self._stacks]
 
     def of_expert(self, copies: str, *, is_transposed: bool = False) -> str:
-        """The weights of one expert, in the body."""
+        """The name of the weights of the present expert in the body.
+
+        ``copies`` is the result of a Gather of weights in the graph.
+        """
         stack = self._stacks[copies]
         if is_transposed:
             if stack not in self._transposes:
@@ -390,7 +401,7 @@ class _Stacks:
 
 
 def _write(experts: _Experts, sizes: Sequence[int], g: PatternRewriter, *_: Node) -> list[Node]:
-    """A Scan whose state is the sum, and which goes through the weights of all experts."""
+    """A Scan over the weights of all experts, whose state is the sum."""
     body, stacks = _Body(g), _Stacks(g, experts.gathers)
     state, chosen = g.unique_name("expert_state"), g.unique_name("expert_is_chosen")
     places = body.op("Squeeze", body.op("NonZero", chosen), body.axis(0))
@@ -431,7 +442,7 @@ def _write(experts: _Experts, sizes: Sequence[int], g: PatternRewriter, *_: Node
 
 
 def _zeros(g: PatternRewriter, experts: _Experts, dtype: int, sizes: Sequence[int]) -> str:
-    """The sum before the first expert."""
+    """The sum before the first expert: zeros."""
     count = g.op.Shape(experts.index)
     if experts.choices > 1:
         count = g.op.Div(count, np.array([experts.choices], np.int64))
@@ -442,7 +453,7 @@ def _zeros(g: PatternRewriter, experts: _Experts, dtype: int, sizes: Sequence[in
 
 
 def _choices(g: PatternRewriter, experts: _Experts) -> str:
-    """Whether each row has chosen each expert, of shape (experts, rows)."""
+    """Booleans of shape (experts, rows): whether a row belongs to an expert."""
     shape = g.static_shape(experts.gathers[0].input[0])
     assert shape is not None
     dtype = numpy_dtype(g.try_infer_type(experts.index))

@@ -1,4 +1,4 @@
-"""Loops and Scans of the cell of LSTM or GRU."""
+"""Loops and Scans of an LSTM or GRU cell that is written as separate nodes."""
 
 from typing import ClassVar
 
@@ -11,9 +11,9 @@ from ._loops import Step, _RecurrentLoop
 
 
 class _LoopCells(_RecurrentLoop):
-    """A Loop or a Scan of a cell."""
+    """A Loop or a Scan of a cell that is written as separate nodes."""
 
-    exactness: ClassVar[Exactness] = "finite"  # the kernels clip NaN to a number
+    exactness: ClassVar[Exactness] = "finite"  # the kernels replace NaN by a number
     operator: ClassVar[str]
 
     def step(self, g: GraphView, loop: Cycle) -> Step | None:
@@ -23,8 +23,8 @@ class _LoopCells(_RecurrentLoop):
         afters = [copy_source(body, name) for name in outputs]
         for place, hidden in enumerate(afters):
             cell = self.cell(inside, hidden)
-            own = None if cell is None else weights_of(cell, befores[place])
-            if cell is None or own is None or not own[0].are_moderate(inside):
+            parts = None if cell is None else weights_of(cell, befores[place])
+            if cell is None or parts is None or not parts[0].are_moderate(inside):
                 continue
             places = [place]
             if cell.memory:
@@ -33,13 +33,13 @@ class _LoopCells(_RecurrentLoop):
                     continue
                 places.append(pairs.index((cell.memory_before, cell.memory)))
             attributes = {"linear_before_reset": int(cell.resets_after) or None}
-            size = own[0].biases[0].size
+            size = parts[0].biases[0].size
             values = {**attributes, "hidden_size": size}
-            return Step(self.operator, values, own[0], own[2], hidden, places, size)
+            return Step(self.operator, values, parts[0], parts[2], hidden, places, size)
         return None
 
     def cell(self, g: GraphView, hidden: str) -> Cell | None:
-        """The cell whose result is a state."""
+        """The cell that computes the state ``hidden``, or ``None``."""
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""Loops and Scans of one step of LSTM, GRU or RNN."""
+"""Loops and Scans whose body calls the operator LSTM, GRU or RNN for one step."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ _KEPT: Final = frozenset(
         *("input_forget", "linear_before_reset"),
     )
 )
-"""Attributes that mean the same for one step and for all steps."""
+"""Attributes that have the same meaning for one step and for all steps."""
 
 
 class LoopRecurrentPattern(_RecurrentLoop):
@@ -60,8 +60,9 @@ class LoopRecurrentPattern(_RecurrentLoop):
 
 
 def _squeezed(g: GraphView, name: str) -> tuple[Node, int] | None:
-    """The operator whose result without its first axes of size 1 this is, and the number of the
-    result.
+    """The LSTM, GRU or RNN that computes a tensor before a Squeeze, and the index of its result.
+
+    The Squeeze drops the leading axes of size 1. ``None`` for other tensors.
     """
     squeeze = g.node_before(name)
     node = g.node_before(squeeze.input[0]) if is_op(squeeze, "Squeeze") else None
@@ -73,14 +74,15 @@ def _squeezed(g: GraphView, name: str) -> tuple[Node, int] | None:
 
 
 def _operator(g: GraphView, hidden: str) -> Node | None:
-    """The operator of one step whose state this is."""
+    """The operator that computes the state ``hidden`` of one step, or ``None``."""
     result = _squeezed(g, hidden)
     return result[0] if result is not None and result[1] < 2 else None
 
 
 def _operator_step(g: GraphView, loop: Cycle, node: Node, hidden: str, place: int) -> Step | None:
-    """The step that an operator computes; ``None`` if it does not go from the states to the states,
-    or has lengths of sequences.
+    """The step that an operator computes.
+
+    ``None`` if its states are not the states of the loop, or it has lengths of sequences.
     """
     operands_of = [*node.input, *[""] * (8 - len(node.input))]
     x, w, r, b, lengths, h, c, p = operands_of
@@ -103,14 +105,14 @@ def _operator_step(g: GraphView, loop: Cycle, node: Node, hidden: str, place: in
         return None
     values = {name: value for name, value in node.attribute.items() if name in _KEPT}
     weights = (w, r, b, p)
-    own = {*loop.body.inputs, *(name for inner in loop.body.nodes for name in inner.output)}
-    if any(name and name in own for name in weights):
+    computed = {*loop.body.inputs, *(name for inner in loop.body.nodes for name in inner.output)}
+    if any(name and name in computed for name in weights):
         return None
     return Step(node.op_type, values, weights, source, hidden, places, shape[2])
 
 
 def _unsqueezed(g: GraphView, name: str) -> str | None:
-    """The matrix to which an axis of steps is added."""
+    """The matrix to which an Unsqueeze adds the axis of steps, or ``None``."""
     node = g.node_before(name)
     return (
         node.input[0] if is_op(node, "Unsqueeze") and g.get_argument(node, "axes") == [0] else None

@@ -8,18 +8,19 @@ from .._shapes import uniform_value
 class RecurrentZeroStatePattern(PatternOptimization):
     """LSTM(..., initial_h = 0, initial_c = 0) → LSTM(...); the same for GRU and RNN
 
-    What: drops initial states that are all zeros: without them, the operator starts from zeros.
-    Why: exporters compute the shape of these zeros from the input, with five nodes and more.
+    What: drops initial states of zeros, which are the default of the operator.
+    Why: exporters compute the shape of these zeros from the input, with five or more nodes.
     Refuses when:
-    1. no initial state is known to hold zeros only; the states of two directions may be joined.
-    2. the batch dimension of the state is not known to equal that of the input, perhaps cast to
-       int32: a run in which they differ would fail.
+    1. no initial state is known to hold only zeros. (It may be a Concat of the states of both
+       directions.)
+    2. the batch dimensions of state and input are not known to be equal: a run in which they differ
+       would fail. (The batch dimension of the state may come from a Cast to int32.)
     """
 
     anchors = ("LSTM", "GRU", "RNN")
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        # Operand 5 is the first state; for LSTM, 6 is the second one.
+        # Operand 5 is initial_h; operand 6 of LSTM is initial_c.
         x, batch = g.try_infer_shape(node.input[0]) or (), 0 if node.get_attribute("layout") else 1
         zeros = []
         for place, name in enumerate(node.input[5:7], start=5):

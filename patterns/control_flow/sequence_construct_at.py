@@ -6,10 +6,10 @@ from .._nodes import is_op, replaced_by
 class SequenceConstructAtPattern(PatternOptimization):
     """SequenceAt(SequenceConstruct(a, b, ...), 1) → b
 
-    What: takes the tensor itself.
-    Why: the sequence copies every tensor; it is removed when all its readers are removed.
+    What: reads the tensor instead of the element of the sequence.
+    Why: a sequence copies its tensors. It is removed with its last consumer.
     Refuses when:
-    1. the position is not constant, or outside of the sequence.
+    1. the index is not constant, or out of range.
     """
 
     anchors = ("SequenceAt",)
@@ -17,7 +17,7 @@ class SequenceConstructAtPattern(PatternOptimization):
     min_opset = 11
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        # A negative position counts from the end.
+        # A negative index counts from the end.
         construct = g.node_before(node.input[0])
         place = g.get_ints(node.input[1])
         if not is_op(construct, "SequenceConstruct"):

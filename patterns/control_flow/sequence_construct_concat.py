@@ -15,15 +15,15 @@ from .._nodes import agree_elsewhere
 class SequenceConstructConcatPattern(EasyPatternOptimization):
     """ConcatFromSequence(SequenceConstruct(a, b)) → Concat(a, b)
 
-    What: concatenates the tensors themselves.
-    Why: the sequence copies each of them; and nothing can be fused through it.
+    What: concatenates the tensors without a sequence.
+    Why: a sequence copies its tensors, and no pattern fuses through it.
     Refuses when:
-    1. the tensors are stacked along a new axis: an Unsqueeze for each would be more nodes.
+    1. the tensors are stacked along a new axis: each would need an Unsqueeze.
     2. the shapes of the tensors are unknown, or differ along other axes.
     """
 
     min_opset = 11
-    interior = "keep"  # the sequence is removed when nothing else reads it
+    interior = "keep"  # other nodes may read the sequence, which is removed with the last one
 
     def match_pattern(self, g: PatternBuilder, parts: Variadic) -> Symbol:
         # (1)

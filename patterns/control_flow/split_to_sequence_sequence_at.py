@@ -6,15 +6,14 @@ from .._nodes import axis_of, is_op, size_along
 
 
 class SplitToSequenceSequenceAtPattern(PatternOptimization):
-    """SequenceAt(SplitToSequence(x), i) for constant i → Split(x), and Squeeze where the axis is
-    dropped
+    """SequenceAt(SplitToSequence(x), i) for constant i → Split(x)
 
-    What: splits into tensors instead of a sequence.
-    Why: a sequence copies its items, and blocks shape inference and fusion.
+    What: splits into tensors instead of a sequence. With keepdims=0, a Squeeze follows.
+    Why: a sequence copies its tensors, and blocks shape inference and fusion.
     Refuses when:
-    1. something other than SequenceAt reads the sequence, or a position is not constant, or out of
+    1. the sequence has a consumer other than SequenceAt, or an index is not constant or out of
        range.
-    2. the length of the axis or of the pieces is not known as a number.
+    2. the size of the axis or of the pieces is not static.
     """
 
     anchors = ("SplitToSequence",)

@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN whose steps are written out."""
+"""LSTM, GRU and RNN whose steps are unrolled into separate nodes."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -34,25 +34,25 @@ from ._unrolled import (
 )
 
 _MAX_BATCH: Final = 8
-"""Most sequences for which the kernel of GRU is faster."""
+"""Maximum number of sequences for which the kernel of GRU is faster."""
 _MAX_ALONE: Final = 256
-"""Most elements of the state of one sequence for which the kernel of RNN is faster."""
+"""Maximum hidden size for which the kernel of RNN is faster with a batch of 1."""
 _MAX_ELEMENTS: Final = 128
-"""Most elements of the states of a batch for which it is."""
+"""Maximum batch · hidden size for which the kernel of RNN is faster with larger batches."""
 
 
 class _UnrolledRecurrent(PatternOptimization):
     """A recurrent operator written out step by step.
 
-    What: recognizes equal cells, each of which reads the state of the one before, and writes one
-    operator for all steps. Exporters unroll loops over ``LSTMCell``, ``GRUCell``, ``RNNCell`` and
-    cells written by hand. Gates may come in any order, from one matrix or several, and from the
-    concatenated input and state.
-    Why: measured 0.1 to 0.3 of the time of 32 steps of 16 numbers, and 0.5 to 0.8 of 256 numbers,
-    for one sequence and for eight; of two steps of 512 numbers 0.8 to 1.0. The kernels clip NaN to
-    a number, so the inputs have to be finite.
+    What: recognizes a chain of cells with equal weights, each of which reads the state of its
+    predecessor, and writes one operator for all steps. Exporters unroll loops over ``LSTMCell``,
+    ``GRUCell``, ``RNNCell`` and custom cells. Gates may be in any order, from one weight matrix or
+    several, and from concatenated input and state.
+    Why: for one and for eight sequences, 32 steps take 0.1 to 0.3 of the time with a hidden size of
+    16, and 0.5 to 0.8 with 256. Two steps with 512 take 0.8 to 1.0. (The exactness is ``finite``:
+    the kernels replace NaN by a number.)
     Refuses when:
-    1. the result is no cell, its weights are not constant, or the cell before has other weights.
+    1. the nodes are not a cell, its weights are not constant, or its predecessor has other weights.
     2. a later cell continues the chain.
     3. the type is not float32, or the hidden size is unknown.
     4. the inputs of the steps have other shapes, or depend on the states.
@@ -60,12 +60,12 @@ class _UnrolledRecurrent(PatternOptimization):
     6. the batch may be empty, for which the kernels crash.
     7. the kernel is slower for a batch of this size.
     8. a weight or bias is not finite, or so large that the order of a sum matters.
-    9. something else than the next cell reads a value inside of a cell, or a second state of an
-       LSTM.
+    9. a node outside the chain reads a value inside of a cell, or a cell state of an LSTM before
+       the last one.
     """
 
     anchors = ("Tanh",)
-    exactness: ClassVar[Exactness] = "finite"  # the kernels clip NaN to a number
+    exactness: ClassVar[Exactness] = "finite"  # the kernels replace NaN by a number
     min_opset = 7
     providers = ("cpu",)
     radius = 8
@@ -111,11 +111,11 @@ class _UnrolledRecurrent(PatternOptimization):
         return True
 
     def cell(self, g: GraphView, hidden: str) -> Cell | None:
-        """The cell whose result is a state."""
+        """The cell that computes the state ``hidden``, or ``None``."""
         raise NotImplementedError
 
     def results(self, g: GraphView, tanh: Node) -> list[str]:
-        """The results that may be the state of a cell with this Tanh."""
+        """The tensors that may be the state of a cell with this Tanh."""
         raise NotImplementedError
 
     def write(
@@ -126,7 +126,7 @@ class _UnrolledRecurrent(PatternOptimization):
         g: PatternRewriter,
         *nodes: Node,
     ) -> list[Node]:
-        """The operator, and its results of the steps that are read."""
+        """Write the operator, and the states after steps that other nodes read."""
         last = chain.cells[-1]
         states = states_of(chain, steps)
         x = tensor_of(g, steps, len(chain.cells))
@@ -153,18 +153,21 @@ class _UnrolledRecurrent(PatternOptimization):
         return g.created
 
     def attributes(self, chain: Chain) -> dict[str, Any]:
-        """The attributes of the operator that only it has."""
+        """The attributes that LSTM, GRU and RNN do not share."""
         return {}
 
 
 def _is_state(g: GraphView, name: str, shape: Shape) -> bool:
-    """Whether a result has the shape of the states, or is one state for the whole batch."""
-    own = g.try_infer_shape(name)
-    return own == shape or (own in (shape[1:], (1, *shape[1:])) and g.opsets.get("", 0) >= 8)
+    """Whether a tensor has the shape of the states, or is one state for all sequences.
+
+    One state needs Expand, which exists from operator set 8 on.
+    """
+    dims = g.try_infer_shape(name)
+    return dims == shape or (dims in (shape[1:], (1, *shape[1:])) and g.opsets.get("", 0) >= 8)
 
 
 def _continues(g: GraphView, hidden: str, weights: Weights) -> bool:
-    """Whether the last state is multiplied by the weights of states once more."""
+    """Whether a following step multiplies the state ``hidden`` by the same weights."""
     names = {block.name for block in weights.states}
     readers = list(g.next_nodes(hidden))
     readers += [node for reader in readers if is_op(reader, "Concat") for node in _below(g, reader)]
@@ -176,8 +179,9 @@ def _below(g: GraphView, node: Node) -> list[Node]:
 
 
 def _is_closed(g: GraphView, chain: Chain, nodes: Sequence[Node]) -> bool:
-    """Whether nothing but the cells reads their values, apart from the states after each step, and
-    the second state after the last one.
+    """Whether no other node reads a value of the cells.
+
+    Exceptions are the state after each step, and the second state after the last step.
     """
     results = {cell.hidden for cell in chain.cells} | {chain.cells[-1].memory}
     inner = (name for node in nodes for name in node.output if name and name not in results)
@@ -231,9 +235,9 @@ class UnrolledLSTMPattern(_UnrolledRecurrent):
 class UnrolledGRUPattern(_UnrolledRecurrent):
     """(1 - z) · tanh(j) + z · h for each step → GRU(x, w, r, b, h)
 
-    Why: measured 0.1 to 0.3 of the time of 32 steps of 16 numbers, and 0.4 to 0.8 of 256 numbers,
-    for one sequence and for eight; 0.9 to 1.1 for 16 and more sequences, which are refused where
-    the batch is known. The kernels clip NaN to a number, so the inputs have to be finite.
+    Why: for one and for eight sequences, 32 steps take 0.1 to 0.3 of the time with a hidden size of
+    16, and 0.4 to 0.8 with 256. 16 or more sequences take 0.9 to 1.1, and a static batch of this
+    size is refused. (The exactness is ``finite``: the kernels replace NaN by a number.)
     """
 
     operator = "GRU"
@@ -288,12 +292,12 @@ class UnrolledGRUPattern(_UnrolledRecurrent):
 class UnrolledRNNPattern(_UnrolledRecurrent):
     """tanh(x · w + h · r + b) for each step → RNN(x, w, r, b, h)
 
-    Why: measured 0.2 to 0.8 of the time of 16 and 32 steps for one sequence, and up to 2 for eight
-    sequences of 64 numbers and more, which are refused, like a batch of unknown size. The kernel
-    computes Tanh with an error of 1e-7, however small the result is.
+    Why: 16 and 32 steps of one sequence take 0.2 to 0.8 of the time. Eight sequences with a hidden
+    size of 64 or more take up to 2 times as long; they are refused, like a batch of unknown size.
+    The kernel computes Tanh with an absolute error of 1e-7, even if the result is small.
     """
 
-    exactness = "approximate"  # the kernel of Tanh is off by 1e-7, also where results are small
+    exactness = "approximate"  # the kernel's Tanh has an absolute error of 1e-7
     operator = "RNN"
 
     def cell(self, g: GraphView, hidden: str) -> Cell | None:

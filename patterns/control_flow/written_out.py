@@ -1,4 +1,4 @@
-"""Branches that are known to be taken, and unrolled loops and scans."""
+"""If, Loop and Scan, replaced by the nodes of their subgraphs."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -31,17 +31,16 @@ class _WrittenOut(PatternOptimization):
 class IfConstantPattern(_WrittenOut):
     """If(constant) → the branch that is taken
 
-    What: puts the nodes of the branch in the place of the If.
-    Why: nothing can be fused or folded across the border of a subgraph.
+    What: replaces the If by the nodes of the branch.
+    Why: no node is fused or folded across the border of a subgraph.
     Refuses when:
     1. the condition is not constant.
-    2. the branch holds sparse initializers, which stay where they are.
+    2. the branch has sparse initializers, which cannot be moved.
     """
 
     anchors = ("If",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        # Only the branch that is taken counts.
         condition = g.get_constant_scalar(node.input[0])
         if condition is None:  # (1)
             return self.none(node, msg="the condition is not constant")
@@ -61,16 +60,14 @@ class IfConstantPattern(_WrittenOut):
 class LoopNeverPattern(_WrittenOut):
     """Loop(0, ..., x) → x
 
-    What: replaces the results by the initial values.
-    Why: there is nothing to run.
+    What: replaces the results of a loop without iterations by the initial values.
+    Why: drops a Loop that computes nothing.
     Refuses when:
-    1. neither is the number of iterations known to be 0, nor the condition known not to hold at the
-       beginning.
-    2. the loop stacks a result: it would be empty, of a shape that depends on the body.
+    1. neither the number of iterations is known to be 0, nor the initial condition to be false.
+    2. the loop stacks a result: it would be empty, with a shape that depends on the body.
     """
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        # Either reason is enough.
         rounds = g.get_constant_scalar(node.input[0]) if node.input[0] else None
         condition = (
             g.get_constant_scalar(node.input[1]) if len(node.input) > 1 and node.input[1] else None
@@ -99,19 +96,18 @@ class LoopNeverPattern(_WrittenOut):
 class LoopOncePattern(_WrittenOut):
     """Loop(1, true, ...) → the body
 
-    What: puts the nodes of the body in the place of the Loop.
-    Why: nothing can be fused or folded across the border of a subgraph.
+    What: replaces the Loop by the nodes of its body.
+    Why: no node is fused or folded across the border of a subgraph.
     Refuses when:
-    1. the number of iterations is not known to be 1, or the condition not known to hold at the
-       beginning.
-    2. the body holds sparse initializers, which stay where they are.
+    1. the number of iterations is not known to be 1, or the initial condition not known to be true.
+    2. the body has sparse initializers, which cannot be moved.
     """
 
     min_opset = 13
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         loop = cycle(g, node)  # (2)
-        if loop.iterations(g) != 1:  # (1) the condition that the body returns does not matter
+        if loop.iterations(g) != 1:  # (1); the condition that the body returns does not matter
             return self.none(node, msg="the loop is not known to have exactly one iteration")
         return MatchResult(self, [node], partial(rounds, loop.body, 1))
 
@@ -126,29 +122,29 @@ class LoopOncePattern(_WrittenOut):
 class LoopUnrollPattern(_WrittenOut):
     """Loop(2, true, x) of x + f(i) → x + f(0) + f(1)
 
-    What: repeats the body for each iteration, whose number becomes a constant.
-    Why: nodes that depend on this number alone are computed ahead of time, and nothing can be fused
-    or folded across the border of a subgraph. Measured 0.65 of the time of a loop of 3 iterations.
-    Runtimes that compute float16 in float32 round at the border, so the last bit may differ.
+    What: repeats the body for each iteration. The number of the iteration becomes a constant.
+    Why: nodes that depend only on this number are folded, and no node is fused or folded across the
+    border of a subgraph. Measured 0.65 of the time of a loop of 3 iterations. (Runtimes that
+    compute float16 in float32 round at the border, so the last bit may differ.)
     Refuses when:
     1. the number of iterations is not known to be 2 to 64, or a condition may end the loop earlier.
-    2. the nodes of all iterations, without those that depend on the number of the iteration only,
-       are more than the Loop and its body.
-    3. the body holds sparse initializers, which stay where they are.
+    2. the unrolled loop would have more nodes than the Loop and its body. Nodes that depend only on
+       the number of the iteration do not count.
+    3. the body has sparse initializers, which cannot be moved.
     """
 
     exactness = "rounding"
     min_opset = 13
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        # The condition has to hold at the beginning, and after each iteration.
+        # The condition must be true at the beginning, and after each iteration.
         loop = cycle(g, node)  # (3)
         count, body = loop.iterations(g), loop.body
         goes_on = g.inside(body).get_constant_scalar(body.outputs[0])
         if count is None or not 2 <= count <= _MAX_ITERATIONS or not goes_on:  # (1)
             return self.none(node, msg="the number of iterations is unknown, or not from 2 to 64")
-        more = size_of_rounds(g, body, count) + (count + 1) * len(loop.stacks())
-        if more > 1 + size_of(list(body.nodes)):  # (2)
+        unrolled_size = size_of_rounds(g, body, count) + (count + 1) * len(loop.stacks())
+        if unrolled_size > 1 + size_of(list(body.nodes)):  # (2)
             return self.none(node, msg="the unrolled loop would have more nodes")
         return MatchResult(self, [node], partial(rounds, body, count))
 
@@ -164,14 +160,14 @@ class LoopUnrollPattern(_WrittenOut):
 class ScanOncePattern(_WrittenOut):
     """Scan(x of one step) → the body
 
-    What: puts the nodes of the body in the place of the Scan, between a Squeeze of each tensor that
-    the Scan goes through and an Unsqueeze of each result that it stacks.
-    Why: nothing can be fused or folded across the border of a subgraph. Measured 0.86 to 0.91 of
-    the time. Runtimes that compute float16 in float32 round at the border, so the last bit may
-    differ.
+    What: replaces the Scan by the nodes of its body. A Squeeze precedes for each scanned input, and
+    an Unsqueeze follows for each stacked result.
+    Why: no node is fused or folded across the border of a subgraph. Measured 0.86 to 0.91 of the
+    time. (Runtimes that compute float16 in float32 round at the border, so the last bit may
+    differ.)
     Refuses when:
     1. the number of steps is not known to be 1.
-    2. the body holds sparse initializers, which stay where they are.
+    2. the body has sparse initializers, which cannot be moved.
     """
 
     anchors = ("Scan",)
@@ -179,7 +175,6 @@ class ScanOncePattern(_WrittenOut):
     min_opset = 13
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        # The directions do not matter.
         scan = cycle(g, node)  # (2)
         if scan.iterations(g) != 1:  # (1)
             return self.none(node, msg="the scan is not known to have exactly one iteration")
@@ -196,7 +191,7 @@ class ScanOncePattern(_WrittenOut):
 
 
 def rounds(body: Graph, count: int, g: PatternRewriter, node: Node) -> list[Node]:
-    """The nodes of all iterations of a Loop, at least one."""
+    """The nodes of all iterations of a Loop; ``count`` is at least 1."""
     results = [name or g.unique_name("unused") for name in node.output]
     carried, states = node.input[2:], len(node.input) - 2
     holds = g.make_initializer("", np.array(True), source="round")
@@ -252,7 +247,7 @@ def only_step(scan: Cycle, g: PatternRewriter, node: Node) -> list[Node]:
 
 
 def size_of(nodes: Sequence[Node]) -> int:
-    """Number of nodes, subgraphs included, without copies and constants."""
+    """Number of nodes, including subgraphs, without Identity and Constant."""
     graphs = [
         inner for node in nodes for body in node.bodies.values() for inner in body.all_graphs()
     ]
@@ -261,8 +256,9 @@ def size_of(nodes: Sequence[Node]) -> int:
 
 
 def size_of_rounds(g: GraphView, body: Graph, count: int) -> int:
-    """Number of nodes of all iterations, without nodes that depend on the number of the iteration
-    alone, which are computed ahead of time.
+    """Number of nodes of all iterations.
+
+    Nodes that depend only on the number of the iteration do not count: they are folded.
     """
     constants = {body.inputs[0]}
     for node in body.nodes:

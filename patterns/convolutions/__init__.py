@@ -1,3 +1,1 @@
-"""Windows that slide over a tensor: Conv, ConvTranspose and pooling, with what comes before and
-after.
-"""
+"""Operators with sliding windows: Conv, ConvTranspose and pooling, with adjacent operators."""

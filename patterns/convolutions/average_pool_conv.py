@@ -18,28 +18,27 @@ from xoptim.match import (
 from .._folding import Array
 
 _MIN_RESULTS: Final = 60
-"""With fewer results per channel, calling the kernel takes longer."""
+"""Minimum spatial size of the result. With fewer results, the overhead of a Conv call dominates."""
 _MAX_WEIGHTS: Final = 1 << 16
-"""More weights would make the model too large."""
+"""Maximum number of weights, which take 256 KiB in the model file."""
 _SHARED: Final = ("kernel_shape", "strides", "dilations", "pads")
 _LAYOUT: Final = 8
-"""onnxruntime changes the layout of images whose channels are a multiple of this number, and has a
-fast kernel for it.
+"""onnxruntime uses its NCHWc layout, with a fast AveragePool kernel, if the number of channels of
+an image is a multiple of this number.
 """
 
 
 class AveragePoolConvPattern(EasyPatternOptimization):
     """AveragePool(x) → Conv(x, 1 / n, group=channels) from operator set 19 on
 
-    What: writes the window of n elements as weights.
-    Why: measured 0.1 to 0.9 of the time: onnxruntime's CPU kernel takes two to ten times as long as
-    for earlier sets.
+    What: a depthwise convolution with equal weights 1 / n, where n is the size of the window.
+    Why: measured 0.1 to 0.9 of the time. For AveragePool of operator set 19 and later,
+    onnxruntime's CPU kernel takes two to ten times as long as for earlier operator sets.
     Refuses when:
-    1. the padding of x does not count, or is chosen by the operator (auto_pad), or a window may end
-       outside of it (ceil_mode).
-    2. x is not of type float, its number of channels is unknown or 0, or a channel has few results.
+    1. the averages exclude padding (count_include_pad=0), or auto_pad or ceil_mode is set.
+    2. x is not float32, its number of channels is unknown or 0, or a channel has few results.
     3. the weights take more than 256 KiB.
-    4. x is an image whose channels are a multiple of 8: onnxruntime changes their layout.
+    4. x is an image whose channels are a multiple of 8: onnxruntime uses its NCHWc layout.
     """
 
     phase = "target"
@@ -109,7 +108,7 @@ class AveragePoolConvPattern(EasyPatternOptimization):
 
 
 def _counts_all(attributes: Mapping[str, Any]) -> bool:
-    """Whether each average is over a whole window, padding included."""
+    """Whether each average is over all elements of a window, padding included."""
     skips_pads = any(attributes.get("pads", ())) and not attributes.get("count_include_pad", 0)
     is_auto = attributes.get("auto_pad", "NOTSET") != "NOTSET"
     return not skips_pads and not is_auto and not attributes.get("ceil_mode", 0)

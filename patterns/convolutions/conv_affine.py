@@ -1,4 +1,4 @@
-"""Convolutions that absorb an affine map of each channel, or have a bias of zeros."""
+"""Convolutions that absorb a scale and shift per channel, or have a bias of zeros."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -32,14 +32,14 @@ _STEPS: Final = ("Mul", "Div", "Add", "Sub", "BatchNormalization")
 
 
 class _ConvAffine(PatternOptimization):
-    """A convolution and a map of each channel, which moves into weights and bias."""
+    """A convolution and a scale and shift per channel, which moves into weights and bias."""
 
     exactness = "rounding"
     min_opset = 7
 
 
 class _ConvFollowed(_ConvAffine, _FollowingAffine):
-    """A convolution and a map of each output channel."""
+    """A convolution followed by a scale and shift per output channel."""
 
     constant_operands = ("b",)  # (1) (2)
     derives = ("weight", "bias")
@@ -47,10 +47,7 @@ class _ConvFollowed(_ConvAffine, _FollowingAffine):
     def convolution(
         self, g: PatternBuilder, x: Symbol, w: Symbol | Constant, b: Symbol | Optional | Constant
     ) -> Symbol:
-        """Conv, or ConvTranspose with the option ``transposed``.
-
-        Captures all of its ``attributes``.
-        """
+        """Conv, or ConvTranspose with the option ``transposed``; captures all ``attributes``."""
         return (g.op.ConvTranspose if g.option("transposed") else g.op.Conv)(
             x, w, b, attributes=g.capture("attributes")
         )
@@ -58,14 +55,14 @@ class _ConvFollowed(_ConvAffine, _FollowingAffine):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         group = m.attributes.get("group", 1)
         channels = output_channels(g, m.w, m.transposed, group)
-        # (1) of ConvAdd, (2) and (3) of the others
+        # refusal 1 of ConvAdd, refusals 2 and 3 of ConvMul and ConvBatchNormalization
         affine = self.affine(g, m, g.info(m.w).rank, channels)
         weight = m.w
         if affine.scales:
             weight = scale_outputs(  # (3)
                 g, m.w, affine.scale, transposed=m.transposed, group=group
             )
-        # The weights of a convolution that is only shifted may be computed.
+        # If there is only a shift (ConvAdd), the weights may be computed at run time.
         dtype = constant(g, m.w if affine.scales else m.c).dtype
         bias = affine.bias(doubles(g, m.b), dtype)  # (3)
         return m.derive(weight=weight, bias=bias if m.b or affine.shifts else None)
@@ -145,14 +142,14 @@ class ConvMulPattern(_ConvFollowed):
 class ConvBatchNormalizationPattern(_ConvFollowed):
     """BatchNormalization(Conv(x, w, b)) → Conv(x, w', b')
 
-    What: multiplies the weights by the factor of each output channel, adds the rest to the bias;
-    the same for ConvTranspose.
-    Why: saves one pass over the result, and onnxruntime does it only when all parameters are plain
+    What: multiplies the weights by the factor of each output channel, and adds the shift to the
+    bias. The same for ConvTranspose.
+    Why: saves one pass over the result. onnxruntime does the same only if all parameters are
     initializers.
     Refuses when:
     1. the weights or the bias of the convolution are not constant.
-    2. a parameter of the normalization is not constant, a variance is negative, a factor is not
-       finite, or a mean is very large compared with the deviation.
+    2. a parameter of the normalization is not constant, a variance is negative, or a factor is not
+       finite. Or a mean is very large compared with its standard deviation.
     3. a new constant leaves the range of its type.
     """
 
@@ -179,7 +176,7 @@ class ConvBatchNormalizationPattern(_ConvFollowed):
 class ConvBiasNullPattern(_ConvFollowed):
     """Conv(x, w, 0) → Conv(x, w)
 
-    What: drops a bias that adds nothing; the same for ConvTranspose. The sum of -0 and 0 is 0.
+    What: drops a bias of zeros; the same for ConvTranspose. (-0 + 0 is 0: the sign may change.)
     Why: saves an addition for each element of the result, and the constant.
     Refuses when:
     1. an element of the bias is not zero.
@@ -204,16 +201,17 @@ class ConvBiasNullPattern(_ConvFollowed):
 class MulAddConvPattern(_ConvAffine):
     """Conv(x · s + o, w, b) → Conv(x, w · s, b + Σ w · o)
 
-    What: moves factors and summands of each input channel into weights and bias, any number of them
-    in a row; the same for quotients, differences and BatchNormalization. Images are scaled this way
-    before the first convolution.
-    Why: saves a pass over the input for each.
+    What: moves Mul, Div, Add, Sub and BatchNormalization with constants per input channel into
+    weights and bias, any number of them in a row. Preprocessing of images often writes such
+    operators before the first convolution.
+    Why: saves a pass over the input for each operator.
     Refuses when:
     1. weights or bias are not constant or not finite, or the number of channels is not known.
-    2. a constant differs along another axis, changes the shape or is not finite, a factor is
-       extreme, or is read elsewhere; a parameter of a normalization is not constant or finite, a
-       variance is negative, or a mean is far above the deviation.
-    3. there is a summand, and the convolution may pad: nothing was added to these zeros.
+    2. a constant differs along another axis, changes the shape or is not finite. Or a factor is
+       very small or large, or another node reads an intermediate result. For a normalization: a
+       parameter is not constant or not finite, a variance is negative, or a mean is very large
+       compared with its standard deviation.
+    3. something is added, and the convolution may pad: its zeros would need the sum as well.
     4. a new constant leaves the range of its type, or is a sum that cancels.
     5. the first constant scales a product of two tensors, as in Gelu and HardSwish, which runtimes
        fuse.
@@ -222,7 +220,8 @@ class MulAddConvPattern(_ConvAffine):
     anchors = ("Conv",)
     near = _STEPS
     phase = "specialize"
-    # a normalization between two convolutions would give the first one a bias
+    # A normalization between two convolutions goes into the second one: in the first one, it would
+    # add a bias.
     before = ("ConvBatchNormalization",)
     radius = 4
     former_names = ("BatchNormalizationConv",)
@@ -273,7 +272,7 @@ class MulAddConvPattern(_ConvAffine):
 
 
 def _pads(attributes: Mapping[str, Any]) -> bool:
-    """Whether a convolution of these attributes may add zeros around its input."""
+    """Whether a convolution with these attributes may pad its input with zeros."""
     return any(attributes.get("pads", ())) or attributes.get("auto_pad", "NOTSET") not in (
         "NOTSET",
         "VALID",
@@ -283,7 +282,7 @@ def _pads(attributes: Mapping[str, Any]) -> bool:
 def _absorbed(
     g: GraphView, weight: str, bias: str, group: int, affine: ChannelAffine
 ) -> tuple[Array, Array]:
-    """Weights and bias of a Conv that computes an affine map of its input as well.
+    """Weights and bias of a Conv that includes the scale and shift of its input.
 
     Raises:
         Declined: when a new constant leaves the range of its type, or is a sum that cancels.
@@ -302,8 +301,9 @@ def _absorbed(
 
 @np.errstate(all="ignore")
 def _weigh_inputs(g: GraphView, weight: str, factor: Array, group: int) -> Array:
-    """Weights of Conv (M, C / group, ...) times a factor for each of the C input channels, in
-    double precision.
+    """Weights of a Conv times a factor for each input channel, in float64.
+
+    The weights have the shape (M, C / group, ...) for C input channels.
     """
     weights = doubles(g, weight)
     shape = (group, -1, *weights.shape[1:])

@@ -13,16 +13,16 @@ from .._parts import alike, branch, frozen, joint
 class ConvConcatPattern(PatternOptimization):
     """Concat(f(Conv(x, v, b)), f(Conv(x, w, c))) → f(Conv(x, Concat(v, w), Concat(b, c)))
 
-    What: computes the channels of all convolutions in one; elementwise operators after them (f) are
-    applied to the channels of all of them. Other operands of the Concat stay.
-    Why: one convolution in place of several, and no copy.
+    What: one convolution computes the channels of several, and one elementwise operator f follows
+    it instead of one per convolution. Other operands of the Concat stay.
+    Why: one convolution instead of several, and no copy.
     Refuses when:
-    1. the operands are not joined along their channels.
-    2. fewer than two adjacent operands are computed alike from one input, by nodes whose results
-       nothing else reads.
-    3. windows differ, channels are in groups, or a weight is not a constant, or is read elsewhere:
-       it would be stored twice.
-    4. a convolution has one channel: onnxruntime computes it with another kernel, whose sums
+    1. the Concat is not along the channels.
+    2. fewer than two adjacent operands are convolutions of one input with the same settings and the
+       same elementwise operators, or other nodes read their intermediate results.
+    3. windows differ, or there are groups. Or a weight is not constant, or another node reads it,
+       so that it would be stored twice.
+    4. a convolution has one output channel: onnxruntime computes it with another kernel, whose sums
        overflow for other inputs.
     """
 
@@ -74,7 +74,10 @@ class ConvConcatPattern(PatternOptimization):
 
 
 def _key(g: GraphView, node: Node) -> Hashable:
-    """The properties that convolutions computed together have in common (3), (4)."""
+    """A key that is equal for convolutions that one convolution can compute (3), (4).
+
+    ``None`` for nodes that must stay.
+    """
     if node.op_type != "Conv" or node.get_attribute("group") != 1:
         return None
     x, weight, *bias = node.input

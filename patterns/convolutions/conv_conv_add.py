@@ -24,18 +24,19 @@ _STEPS: Final = ("Mul", "Div", "Add", "Sub", "BatchNormalization")
 class ConvConvAddPattern(PatternOptimization):
     """Conv(x, v, b) + Conv(x, w, c) → Conv(x, v + w, b + c)
 
-    What: adds the weights of the smaller window to those of the larger one. An operand may also be
-    x, scaled and shifted per channel or not, which is a window of one element; or a convolution
-    followed by one of 1 by 1, as a LoRA adapter is. RepVGG and MobileOne are trained with such
-    branches.
-    Why: measured 0.90 of the time for windows of 3 and 1 with 64 channels, 0.80 for depthwise ones,
-    and 0.84 for a window of 1 and x.
+    What: adds the weights of the smaller window to the weights of the larger one. An operand may
+    also be x itself, possibly with a scale and shift per channel: this is a 1x1 convolution. Or it
+    is a convolution followed by a 1x1 convolution, as in a LoRA adapter. RepVGG and MobileOne are
+    trained with such branches.
+    Why: measured 0.90 of the time for windows of 3 and 1 with 64 channels, 0.80 if they are
+    depthwise, and 0.84 for a window of 1 and x.
     Refuses when:
-    1. neither operand is a convolution, or something else reads the result of one.
+    1. neither operand is a convolution, or another node reads the result of one.
     2. the inputs, strides, groups or numbers of channels differ.
-    3. the smaller window does not lie within the larger one, or the larger one is that of two
+    3. the smaller window does not lie within the larger one, or the larger one belongs to two
        convolutions in a row.
-    4. a weight or bias is not constant, or a weight is read elsewhere: it would be stored twice.
+    4. a weight or bias is not constant, or another node reads a weight, so that it would be stored
+       twice.
     5. a new constant leaves the range of its type, or is a sum that cancels.
     """
 
@@ -43,7 +44,8 @@ class ConvConvAddPattern(PatternOptimization):
     near = ("Conv",)
     phase = "specialize"
     priority = 6  # after the patterns that fold normalizations into the convolutions
-    exactness = "finite"  # infinity times weights of both signs is NaN, times their sum it is not
+    # The original gives NaN for an infinity times weights of opposite signs; their sum does not.
+    exactness = "finite"
     min_opset = 7
 
     @np.errstate(all="ignore")  # numbers that are not finite are refused where they are rounded
@@ -52,12 +54,12 @@ class ConvConvAddPattern(PatternOptimization):
         conv = next((branch for branch in branches if branch is not None), None)
         if conv is None:  # (1) (4)
             return self.none(node, msg="no operand is a convolution with constants of its own")
-        other = branches[1] if branches[0] is not None else None
-        if other is None:
-            other = _skip(g, node.input[0 if branches[0] is None else 1], conv)
-        if other is None or other.key != conv.key:  # (2)
+        addend = branches[1] if branches[0] is not None else None
+        if addend is None:
+            addend = _skip(g, node.input[0 if branches[0] is None else 1], conv)
+        if addend is None or addend.key != conv.key:  # (2)
             return self.none(node, msg="the operands are not convolutions of one input")
-        small, large = sorted((conv, other), key=_rank)
+        small, large = sorted((conv, addend), key=_rank)
         places = _places(large, small)
         if places is None or len(large.nodes) != 1:  # (3)
             return self.none(node, msg="no window of one convolution contains the other one")
@@ -88,18 +90,18 @@ class ConvConvAddPattern(PatternOptimization):
 
 @dataclass(frozen=True)
 class _Branch:
-    """A convolution.
+    """An operand of the Add, as one convolution.
 
     Attributes:
         source: the name of x.
-        nodes: those that compute it; none for x itself.
-        values: weight and bias in double precision; the bias may be one number.
-        channels: the first two axes of the weight.
-        window: the other axes of the weight.
-        is_biased: whether a node adds something.
+        nodes: the nodes that compute the operand; none for x itself.
+        values: returns weight and bias in float64; the bias may be one number.
+        channels: the first two dimensions of the weight.
+        window: the other dimensions of the weight.
+        is_biased: whether the convolution has a bias.
         strides: one for each axis of the window.
-        dilations: the same.
-        pads: all begins before all ends.
+        dilations: one for each axis of the window.
+        pads: all begins, then all ends.
         group: number of groups.
     """
 
@@ -121,12 +123,18 @@ class _Branch:
 
 
 def _rank(branch: _Branch) -> tuple[int, bool]:
-    """Larger for the branch that computes the sum: the larger window, else one node."""
+    """A sort key. The last branch, whose node computes the sum, has the larger window.
+
+    Of two equal windows, it is the one that is a single Conv.
+    """
     return math.prod(branch.window), len(branch.nodes) == 1 and is_op(branch.nodes[0], "Conv")
 
 
 def _conv(g: GraphView, name: str) -> _Branch | None:
-    """A convolution that nothing else reads, or two in a row, the second one of 1 by 1 (1), (4)."""
+    """A convolution with a single consumer (1), (4), or two in a row, as one branch.
+
+    The second of two has a 1x1 window.
+    """
     last = _one_conv(g, name)
     if last is None or {*last.window, *last.strides} != {1} or last.group != 1 or any(last.pads):
         return last
@@ -143,7 +151,7 @@ def _conv(g: GraphView, name: str) -> _Branch | None:
 
 
 def _product(first: _Branch, last: _Branch) -> tuple[Array, Array]:
-    """Weight and bias of a convolution followed by one of 1 by 1."""
+    """Weight and bias of the convolution that equals ``first`` followed by the 1x1 ``last``."""
     (weight, bias), (kernel, addend) = first.values(), last.values()
     columns = kernel.reshape(last.channels)
     bias = columns @ np.broadcast_to(bias, len(weight)) + addend
@@ -184,7 +192,7 @@ def _one_conv(g: GraphView, name: str) -> _Branch | None:
 def _pads(
     node: Node, window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> tuple[int, ...] | None:
-    """Zeros before and after each axis, ``None`` where they depend on the size of the input."""
+    """The zeros before and after each axis; ``None`` if they depend on the size of the input."""
     mode = node.attribute.get("auto_pad", "NOTSET")
     if mode not in SAME:
         return tuple(node.attribute.get("pads") or [0] * (2 * len(window)))
@@ -192,12 +200,15 @@ def _pads(
         return None
     totals = [(length - 1) * step for length, step in zip(window, dilations, strict=True)]
     halves = [total // 2 for total in totals]
-    rest = [total - half for total, half in zip(totals, halves, strict=True)]
-    return (*halves, *rest) if mode == "SAME_UPPER" else (*rest, *halves)
+    upper = [total - half for total, half in zip(totals, halves, strict=True)]
+    return (*halves, *upper) if mode == "SAME_UPPER" else (*upper, *halves)
 
 
 def _skip(g: GraphView, name: str, conv: _Branch) -> _Branch | None:
-    """The input of a convolution, scaled and shifted per channel or not, as a convolution."""
+    """The input of a convolution, possibly scaled and shifted per channel, as a 1x1 convolution.
+
+    ``None`` if the tensor does not come from the input of ``conv`` in this way.
+    """
     outputs, inputs = conv.channels
     if outputs != inputs * conv.group or {*conv.strides} != {1}:
         return None
@@ -216,7 +227,7 @@ def _skip(g: GraphView, name: str, conv: _Branch) -> _Branch | None:
 
 
 def _diagonal(affine: ChannelAffine, channels: tuple[int, int], axes: int) -> tuple[Array, Array]:
-    """Weight and bias of a convolution that scales and shifts each channel."""
+    """Weight and bias of the 1x1 convolution that scales and shifts each channel."""
     weight = np.zeros((*channels, *(1,) * axes))
     rows = np.arange(channels[0])
     weight[rows, rows % channels[1]] = affine.scale.reshape(-1, *(1,) * axes)
@@ -224,7 +235,10 @@ def _diagonal(affine: ChannelAffine, channels: tuple[int, int], axes: int) -> tu
 
 
 def _places(large: _Branch, small: _Branch) -> list[list[int]] | None:
-    """For each axis, the elements of the larger window that read what the smaller one reads (3)."""
+    """For each axis, where the elements of the smaller window lie in the larger window (3).
+
+    ``None`` if they do not lie in it.
+    """
     axes = len(large.window)
     places = []
     for axis, (length, window) in enumerate(zip(small.window, large.window, strict=True)):

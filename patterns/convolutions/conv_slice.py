@@ -8,15 +8,15 @@ from .._shapes import may_be_empty
 class ConvSlicePattern(PatternOptimization):
     """Slice(Conv(x, w, b, pads), part) → Conv(x, w, b, fewer pads)
 
-    What: does not compute results that the Slice drops. Causal convolutions pad both ends and drop
-    the last results.
-    Why: saves a copy of the result: measured 0.85 of the time of both at 128 positions, and 0.68
-    at 512 (1024 channels, a kernel of 4).
+    What: reduces the padding, so that the convolution does not compute the results that the Slice
+    drops. Exported causal convolutions pad both ends and drop the last results.
+    Why: saves a copy of the result. With 1024 channels and a kernel of 4, both nodes take 0.85 of
+    the time at 128 positions, and 0.68 at 512.
     Refuses when:
-    1. it does not slice a convolution that nothing else reads, along one axis of the window between
-       known bounds.
-    2. the convolution has a stride along the axis, or chooses its padding itself (auto_pad).
-    3. the Slice drops more than the padding, or the rest may be empty.
+    1. the Slice is not the only consumer of a convolution, is not along one spatial axis, or has
+       unknown bounds.
+    2. the convolution has a stride along the axis, or auto_pad is set.
+    3. the Slice drops more than the results of padding, or its result may be empty.
     """
 
     anchors = ("Slice",)

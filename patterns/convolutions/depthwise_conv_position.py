@@ -12,8 +12,8 @@ from .._nodes import is_op, size_along
 from .._selections import index_of, span_of
 
 _MIN_CHANNELS: Final = 64
-"""With fewer channels the two operators take longer than the convolution (measured: 1.05 of the
-time with 16, 0.8 with 64).
+"""Minimum number of channels. Mul and ReduceSum were measured to take 1.05 of the time of the
+convolution with 16 channels, and 0.8 with 64.
 """
 _MAX_KERNEL: Final = 8
 _RANK: Final = 3
@@ -24,9 +24,9 @@ class _Window:
     """The positions from which one result of a convolution is computed.
 
     Attributes:
-        data: the operand of the convolution, or the result of a Slice that takes the window.
-        start: of the window in the data, ``None`` if the data are the window.
-        end: of the window.
+        data: the operand of the convolution, or the result of a Slice of it that is the window.
+        start: the first position of the window in ``data``; ``None`` if ``data`` is the window.
+        end: the position after the window.
         keepdims: whether the result keeps the axis.
     """
 
@@ -39,15 +39,16 @@ class _Window:
 class DepthwiseConvPositionPattern(PatternOptimization):
     """Slice(Conv(x, w, b), one position) → ReduceSum(Mul(its window of x, w)) + b
 
-    What: multiplies the window by the weights and sums, where one position of a depthwise
-    convolution of one axis is used: a Slice or Gather takes it, or the operand is as long as the
-    kernel. Decode steps of Mamba, LFM2 and Qwen3-Next keep the window as their state.
-    Why: onnxruntime computes such a convolution channel by channel: measured 0.8 of the time with
-    64 channels, 0.4 with 256, 0.2 with 1024 and 0.1 with 8192 (kernels of 2 to 8 positions).
+    What: computes only the used position of a depthwise convolution of one spatial axis. A Slice or
+    Gather takes this position, or the operand is as long as the kernel. Decode steps of Mamba, LFM2
+    and Qwen3-Next have such convolutions: their state is the window.
+    Why: onnxruntime computes a depthwise convolution channel by channel. With kernels of 2 to 8
+    positions, measured 0.8 of the time with 64 channels, 0.2 with 1024 and 0.1 with 8192.
     Refuses when:
-    1. the convolution is not depthwise along one axis, with strides of 1 and one result a channel.
-    2. there are fewer than 64 channels, more than 8 positions, or another type than float32.
-    3. more than one position of the result is used, or it is not known which.
+    1. the convolution is not depthwise with one spatial axis, stride 1 and no dilation.
+    2. there are fewer than 64 channels, the kernel has more than 8 positions, or the type is not
+       float32.
+    3. more than one position of the result is used, or the position is unknown.
     4. the window reaches into the padding.
     """
 
@@ -98,7 +99,7 @@ class DepthwiseConvPositionPattern(PatternOptimization):
 
 
 def _is_depthwise(g: GraphView, node: Node, weights: tuple[int, ...]) -> bool:
-    """Whether a convolution computes each channel by itself, one result for each position."""
+    """Whether a convolution is depthwise with one spatial axis, stride 1 and no dilation."""
     if len(weights) != _RANK or weights[1] != 1:
         return False
     if weights[0] != node.attribute.get("group", 1):
@@ -110,8 +111,11 @@ def _is_depthwise(g: GraphView, node: Node, weights: tuple[int, ...]) -> bool:
 
 
 def _only_position(g: GraphView, node: Node) -> tuple[Node, Dim | None, bool]:
-    """The node that returns the only used position of a convolution, the position (``None`` if
-    there is none), and whether the result keeps the axis.
+    """The only used position of a convolution.
+
+    Returns:
+        the node whose result is this position, the position (``None`` if it is not known that there
+        is only one), and whether the result keeps the axis.
     """
     result = node.output[0]
     if size_along(g, result, 2) == 1:
@@ -131,7 +135,10 @@ def _only_position(g: GraphView, node: Node) -> tuple[Node, Dim | None, bool]:
 def _window(
     g: GraphView, reader: Node, data: str, start: Dim, length: Dim, kernel: int, keepdims: bool
 ) -> _Window | None:
-    """The window of a result, ``None`` if it may reach beyond the data."""
+    """The window from ``start`` on; ``None`` if it may reach beyond ``data`` into the padding.
+
+    A Slice of the model that already takes the window is read instead of a new one.
+    """
     following = length - start - kernel
     if start == 0 and following == 0:
         return _Window(data, None, 0, keepdims)

@@ -1,4 +1,4 @@
-"""Padding before an operator with windows, which pads instead."""
+"""A Pad before Conv, ConvInteger, AveragePool or MaxPool, merged into their attribute ``pads``."""
 
 import math
 from typing import Any, Final
@@ -21,34 +21,31 @@ _WINDOWS: Final = ("AveragePool", "Conv", "ConvInteger", "MaxPool")
 
 
 class _PadWindow(EasyPatternOptimization):
-    """A Pad before operators with windows, each of which pads by itself."""
+    """A Pad before operators with windows, which pad themselves instead."""
 
     phase = "specialize"
     derives = ("attributes",)
-    interior = "keep"  # it is removed when nothing else reads it
+    interior = "keep"  # several operators may read the Pad, which is removed with the last one
 
     def padded(self, g: PatternBuilder, x: Symbol, value: Any) -> tuple[Symbol, Any]:
-        """A Pad with a captured ``value``, and the condition on the attribute ``pads`` of the
-        operator after it.
-        """
+        """A Pad with the condition ``value``, and the captured attribute pads of its consumer."""
         axes = g.capture("axes", optional=True)
         return g.op.Pad(x, pads=g.capture("padding"), value=value, axes=axes), g.capture(
             "pads", optional=True
         )
 
     def pads(self, g: GraphView, m: Match) -> list[int]:
-        """The attribute ``pads`` of the operator that pads in place of the Pad, in addition to its
-        own padding.
+        """The attribute ``pads`` that includes the Pad and the operator's own padding.
 
         Raises:
-            Declined: when batch or channels are padded, when something is cut off, when the rank is
-                needed and unknown, or when an operator without windows needs the Pad.
+            Declined: when batch or channels are padded, when a pad is negative, when the rank is
+                unknown, or when an operator without windows reads the Pad.
         """
         padded = m.nodes[0].output[0]
         is_read = g.is_output(padded) or g.is_used_by_subgraph(padded)
         if is_read or not all(is_op(reader, *_WINDOWS) for reader in g.next_nodes(padded)):
             raise Declined("an operator without windows reads the padded tensor")
-        padding, count = m.padding, len(m.padding) // 2  # those before the elements first
+        padding, count = m.padding, len(m.padding) // 2  # all begins, then all ends
         rank = count if m.axes is None else g.info(m.x).rank
         if (
             rank is None
@@ -58,17 +55,18 @@ class _PadWindow(EasyPatternOptimization):
         ):
             raise Declined("the pads are unknown or negative")
         full = [0] * (2 * rank)
-        for place, axis in enumerate(range(rank) if m.axes is None else m.axes):
-            full[axis % rank] += padding[place]
-            full[rank + axis % rank] += padding[count + place]
+        for index, axis in enumerate(range(rank) if m.axes is None else m.axes):
+            full[axis % rank] += padding[index]
+            full[rank + axis % rank] += padding[count + index]
         if any(full[:2]) or any(full[rank : rank + 2]):
             raise Declined("the Pad pads batch or channels")
         spatial = full[2:rank] + full[rank + 2 :]
         return [a + b for a, b in zip(spatial, m.pads or [0] * len(spatial), strict=True)]
 
     def pooled(self, m: Match, pads: list[int], **attributes: Any) -> bool | None:
-        """Derive the attributes of a pool, unless a window could be padding only, which onnxruntime
-        does not allow.
+        """Derive the attributes of a pool; refuse if a window could hold only padding.
+
+        onnxruntime rejects such pools.
         """
         if any(
             pad >= size for pad, size in zip(pads, [*m.kernel_shape, *m.kernel_shape], strict=True)
@@ -87,15 +85,14 @@ class _PadWindow(EasyPatternOptimization):
 class PadAveragePoolPattern(_PadWindow):
     """AveragePool(Pad(x, 0)) → AveragePool(x) with pads that count
 
-    What: the operator pads, and counts the padding.
+    What: the operator pads, and its averages include the padding (count_include_pad=1).
     Why: saves a copy of its operand.
     Refuses when:
-    1. the padding is not constant, not with zeros, negative, or applies to batch or channels; or
-       something other than convolutions and pools reads it.
-    2. padding is chosen by the operator (auto_pad), or its result is rounded up or its window has
-       gaps.
-    3. the operator pads already, and does not count that.
-    4. a window could lie in the padding altogether, which onnxruntime does not allow.
+    1. the padding is not constant, not with zeros, negative, or applies to batch or channels. Or an
+       operator other than convolutions and pools reads the padded tensor.
+    2. auto_pad, ceil_mode or dilations are set.
+    3. the operator pads already, and its averages exclude this padding.
+    4. a window could hold only padding, which onnxruntime rejects.
     5. a window could be larger than the tensor with its padding.
     """
 
@@ -119,9 +116,9 @@ class PadAveragePoolPattern(_PadWindow):
             )
         lengths = (g.try_infer_shape(m.x) or ())[2:] or [1] * len(m.kernel_shape)
         # a symbolic dimension may be as small as 1
-        least = [length if isinstance(length, int) else 1 for length in lengths]
+        min_lengths = [length if isinstance(length, int) else 1 for length in lengths]
         half = len(pads) // 2
-        sizes = (a + b + c for a, b, c in zip(least, pads[:half], pads[half:], strict=True))
+        sizes = (a + b + c for a, b, c in zip(min_lengths, pads[:half], pads[half:], strict=True))
         if any(size < window for size, window in zip(sizes, m.kernel_shape, strict=True)):  # (5)
             return self.none(m.nodes[1], msg="the window may be larger than the padded tensor")
         return self.pooled(m, pads, count_include_pad=1)  # (4)
@@ -140,14 +137,14 @@ class PadAveragePoolPattern(_PadWindow):
 class PadConvPattern(_PadWindow):
     """Conv(Pad(x, 0), w, b) → Conv(x, w, b) with pads
 
-    What: the convolution pads; the same for ConvInteger where the padding has the value of its zero
-    point.
-    Why: saves a copy; with auto_pad=VALID, as TensorFlow's converter writes it, a fifth of the time
-    of an EfficientNet.
+    What: the convolution pads. The same for ConvInteger if the value of the Pad is the zero point
+    of x.
+    Why: saves a copy. In an EfficientNet from TensorFlow's converter, which writes Pad and
+    auto_pad=VALID, it saves a fifth of the time.
     Refuses when:
-    1. the padding is not constant, not with zeros, negative, or applies to batch or channels; or
-       something other than convolutions and pools reads it.
-    2. the convolution chooses its padding itself (auto_pad is SAME_UPPER or SAME_LOWER).
+    1. the padding is not constant, not with zeros, negative, or applies to batch or channels. Or an
+       operator other than convolutions and pools reads the padded tensor.
+    2. auto_pad is SAME_UPPER or SAME_LOWER.
     """
 
     exactness = "rounding"
@@ -157,8 +154,8 @@ class PadConvPattern(_PadWindow):
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, w: Symbol, b: Optional, z: Optional
     ) -> Symbol:
-        # The mode must be ``constant``; ``z`` is the zero point of ``x``, ``b`` the bias or the
-        # zero point of ``w``.
+        # ``z`` is the zero point of ``x``. ``b`` is the bias of Conv, or the zero point of the
+        # weights of ConvInteger.
         t, pads = self.padded(g, x, g.capture("value", optional=True))
         others = {"pads": pads, "attributes": g.capture("attributes")}
         return (
@@ -215,14 +212,13 @@ class PadConvPattern(_PadWindow):
 class PadMaxPoolPattern(_PadWindow):
     """MaxPool(Pad(x, -∞)) → MaxPool(x) with pads
 
-    What: the operator pads, and never takes padding as the maximum.
+    What: the operator pads. Its padding is never the maximum, like -∞.
     Why: saves a copy of its operand.
     Refuses when:
-    1. the padding is not constant, not with -∞, negative, or applies to batch or channels; or
-       something other than convolutions and pools reads it.
-    2. padding is chosen by the operator (auto_pad), or its result is rounded up or its window has
-       gaps.
-    3. a window could lie in the padding altogether.
+    1. the padding is not constant, not with -∞, negative, or applies to batch or channels. Or an
+       operator other than convolutions and pools reads the padded tensor.
+    2. auto_pad, ceil_mode or dilations are set.
+    3. a window could hold only padding, which onnxruntime rejects.
     """
 
     exactness = "finite"

@@ -12,23 +12,24 @@ from .._nodes import is_op
 
 Parameters: TypeAlias = tuple[Array, ...]
 _Copy: TypeAlias = tuple[Node, str, Parameters, Sequence[str]]
-"""A node to write again, with its first operand, its constants and its results."""
+"""A node to write again: the node, its new first operand, its new constants, and its results."""
 
 
 class SharedConvBatchNormalizationPattern(PatternOptimization):
     """c = Conv(x, w, b), BatchNormalization(c), BatchNormalization(c) → c = Conv(x, w', b'),
     BatchNormalization(c)
 
-    What: folds one of the normalizations into the convolution, and writes the others as functions
-    of its result.
-    Why: one node less, in the same time. One convolution (1 by 1) for each of two normalizations
-    takes 1.6 times as long, for each of three twice as long.
+    What: folds one of several normalizations of a convolution into its weights. The other
+    normalizations read the new result, with new parameters.
+    Why: one node fewer, in the same time. The alternative, a 1x1 convolution per normalization,
+    takes 1.6 times as long for two, and twice as long for three.
     Refuses when:
-    1. something other than normalizations outside of training reads the convolution, or only one of
-       them.
+    1. a consumer of the convolution is not a BatchNormalization in inference mode, or there is only
+       one.
     2. weights, bias or parameters are not constant, a variance is negative, or a mean is very large
-       compared with the deviation.
-    3. the normalization cannot be undone: a factor is 0, tiny or very large, or a sum cancels.
+       compared with its standard deviation.
+    3. the folded normalization cannot be inverted: a factor is 0, tiny or very large, or a sum
+       cancels.
     4. a new constant leaves the range of its type.
     """
 
@@ -40,7 +41,7 @@ class SharedConvBatchNormalizationPattern(PatternOptimization):
     min_opset = 7
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        # Look for a convolution whose other readers are functions of this normalization.
+        # This normalization is folded; the other readers of the convolution become functions of it.
         conv, readers = g.node_before(node.input[0]), g.next_nodes(node.input[0])
         # (1)
         if (
@@ -108,9 +109,7 @@ class SharedConvBatchNormalizationPattern(PatternOptimization):
 
 @np.errstate(all="ignore")
 def _follows(affine: ChannelAffine, base: ChannelAffine, dtype: np.dtype) -> bool:
-    """Whether the results of a normalization keep their digits when they are computed from the
-    results of another one.
-    """
+    """Whether the normalization ``affine`` keeps its digits if it reads the result of ``base``."""
     ratio, usual = (
         affine.scale / base.scale,
         np.maximum(np.abs(affine.shift), median(np.abs(affine.shift))),
@@ -122,7 +121,7 @@ def _follows(affine: ChannelAffine, base: ChannelAffine, dtype: np.dtype) -> boo
 
 
 def _derived(g: GraphView, node: Node, affine: ChannelAffine, base: ChannelAffine) -> Parameters:
-    """The parameters of a normalization of the results of another one."""
+    """The parameters that make a BatchNormalization of the result of ``base`` equal ``affine``."""
     ratio = affine.scale / base.scale
     types = [constant(g, name).dtype for name in node.input[1:]]
     scale = rounded(ratio * np.sqrt(1 + node.get_attribute("epsilon")), types[0])

@@ -8,19 +8,19 @@ from .._nodes import agree_elsewhere, axis_of, bounds_of, is_op, replaced_by
 class ConcatGatherPattern(PatternOptimization):
     """Gather(Concat(a, b), i) → Gather(b, i - size of a), when all indices lie in b
 
-    What: reads the operand itself.
+    What: gathers from the one operand that contains all indices, instead of from the Concat.
     Why: the Concat copies all operands, and often becomes unused.
     Refuses when:
     1. the indices are not constant, there are none, or they are not on the axis of the Concat.
-    2. the shapes of the operands are unknown or differ elsewhere.
-    3. the indices lie in several operands, or the dimensions to add up are not static.
+    2. the shapes of the operands are unknown, or differ along another axis.
+    3. the indices lie in several operands. Or a dimension before the operand is not static.
     """
 
     anchors = ("Gather",)
     near = ("Concat",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """The indices are all nonnegative, or all negative."""
+        """Match indices that are all nonnegative, or all negative: counted from one end."""
         concat = g.node_before(node.input[0])
         indices = g.get_computed_constant(node.input[1]) if is_op(concat, "Concat") else None
         axis = axis_of(g, node)

@@ -19,12 +19,13 @@ from .._folding import Array
 class ConstantSliceGatherPattern(EasyPatternOptimization):
     """Gather(t, Slice(i, ...)) → Slice(t[i], ...) for a constant embedding t and constant indices i
 
-    What: looks all indices up ahead of time, and slices the rows.
+    What: looks up the rows of all indices ahead of time, and slices these rows.
     Why: saves a node, and a Slice copies adjacent rows at once. Models with learned position
     embeddings store all position IDs, and slice them to the length of the sequence.
     Refuses when:
-    1. the embedding has other consumers, is computed or in large external data, or would grow.
-    2. the axes are not constant, or the number of ends is unknown.
+    1. the embedding has other consumers, is computed, or is stored in large external data. Or there
+       are more indices than rows: the constant would grow.
+    2. the axes of the Slice are not constant, or the number of its ends is unknown.
     3. an index is out of range.
     """
 

@@ -15,13 +15,14 @@ from .._shapes import is_given_size, unstretched
 class GatherElementsPattern(EasyPatternOptimization):
     """GatherElements(x, Expand(i), axis=k) → Gather(x, Squeeze(i), axis=k)
 
-    What: takes complete rows, where the index is the same for all elements of a row; the same for a
-    Tile.
-    Why: no index per element: rotary embeddings look up sines and cosines this way.
+    What: gathers complete rows, since all elements of a row have the same index. The same for a
+    Tile instead of the Expand.
+    Why: Gather reads one index per row instead of one per element. Rotary embeddings look up sines
+    and cosines this way.
     Refuses when:
     1. the indices are not expanded along axes of size 1, or a shape is unknown.
     2. the indices differ along an axis other than the axis of GatherElements.
-    3. along the other axes, not all elements are taken.
+    3. GatherElements does not read all elements along the other axes.
     4. another dimension may be 0: GatherElements then ignores indices that are out of range.
     """
 

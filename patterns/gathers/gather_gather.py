@@ -13,8 +13,8 @@ from xoptim.match import (
 class GatherGatherPattern(EasyPatternOptimization):
     """Gather(Gather(x, i), j) → Gather(x, i[j]) for constant i and j on one axis
 
-    What: looks the indices up ahead of time.
-    Why: saves a copy.
+    What: looks up the indices j in the indices i ahead of time.
+    Why: saves a copy of the rows.
     Refuses when:
     1. the axes differ, or cannot be compared because the rank is unknown.
     2. i is not a vector, or j is out of range.

@@ -25,8 +25,8 @@ class _GatherGrid(PatternOptimization):
         g: PatternRewriter,
         node: Node,
     ) -> list[Node]:
-        """Add axes of size 1 to a tensor, and slice some axes to ends, if there are any."""
-        # The last node writes the result, whose shape is known, unlike the shape of a new Slice.
+        """Add the axes ``ones`` of size 1 to a tensor, and slice the axes ``cut`` to ``ends``."""
+        # The last node writes the output of the Gather, whose shape is known.
         new_nodes = []
         if ones:
             outputs = g.unique_name("unsqueezed") if ends else node.output
@@ -48,19 +48,19 @@ class GatherGridPattern(_GatherGrid):
     """Gather(Flatten(x), i · m + j) → Unsqueeze(x), for all indices (i, j) of a matrix x with m
     columns
 
-    What: recognizes indices that Range, Mul and Add compute in order, and takes the matrix itself,
-    or its first columns.
-    Why: torch's tracing exporter writes ``x[rows, columns]`` this way, in the masks of
-    transformers: eleven nodes.
+    What: recognizes indices that Range, Mul and Add compute in order, and reads the matrix or its
+    first columns without a Gather.
+    Why: torch's tracing exporter writes ``x[rows, columns]`` with eleven nodes in the masks of
+    transformers.
     Refuses when:
-    1. x is not a matrix, or not flattened to one axis (axes of size 1 may follow); or the Gather is
+    1. x is not a matrix, or not flattened to one axis (axes of size 1 may follow). Or the Gather is
        along another axis.
-    2. the indices are not known to be i · m + j, where i and j count from 0, each along an axis of
-       its own, in this order.
-    3. the number of rows is not known to be that of x, or the number of columns is not and x has a
-       static one, or another axis is longer than 1. (More columns than a dynamic x has are an error
-       in the original: the last index is out of range.)
-    4. there may be no indices, or the number of columns is not computed.
+    2. the indices are not known to be i · m + j. Here i and j count from 0, i along an earlier axis
+       than j.
+    3. the number of rows may differ from the rows of x, or another axis is longer than 1. Or the
+       number of columns differs from a static number of columns of x. (If x is dynamic, too many
+       columns are an error in the original: the last index is out of range.)
+    4. there may be no indices, or no node computes the number of columns.
     """
 
     anchors = ("Gather",)
@@ -133,25 +133,25 @@ class GatherGridPattern(_GatherGrid):
 class GatherNDGridPattern(_GatherGrid):
     """GatherND(x, all indices (i, j) with i < n and j < m) → Slice(x, 0:n, 0:m)
 
-    What: recognizes indices that Range, Expand and Concat compute, and slices the corner of x, or
-    takes all of x; adds axes of size 1 that the indices have.
+    What: recognizes indices that Range, Expand and Concat compute, and slices the corner of x. A
+    grid as large as x needs no Slice. Axes of size 1 of the indices are added to the result.
     Why: saves eight nodes and a large tensor of indices, in the masks of all decoders that torch
     exports.
     Refuses when:
-    1. the indices are not known to enumerate a grid in order, each component counted from 0 along
-       an axis of its own, by Range, Unsqueeze, Reshape, Expand; or batch_dims is set.
-    2. the rank of x is unknown, or a static dimension of x differs from that of the grid. (For
-       dynamic ones, indices out of range are an error in the original, unless there are none.)
-    3. no preceding node computes the dimensions of the grid (the target of an Expand, or numbers),
-       and no tensor has them.
-    4. the grid may be empty, and then have more columns than x; or it takes one index of an axis.
+    1. the indices are not known to enumerate a grid in order. In a grid, each component counts from
+       0 along another axis, by Range, Unsqueeze, Reshape and Expand. Or batch_dims is set.
+    2. the rank of x is unknown, or a static dimension of x differs from the dimension of the grid.
+       (If x is dynamic, indices that are out of range are an error in the original.)
+    3. no preceding node computes the dimensions of the grid, and no tensor has these dimensions.
+    4. the grid is smaller than x and may be empty, or has size 1 along an axis. (An empty grid has
+       no indices that could be out of range.)
     """
 
     anchors = ("GatherND",)
     near = ("Concat",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Component k of the indices counts along axis k of the grid."""
+        """Match indices whose component k counts along axis k of the grid."""
         grid, source = grid_of(g, node.input[1]), g.try_infer_shape(node.input[0])
         if grid is None or node.attribute.get("batch_dims", 0):  # (1)
             return self.none(

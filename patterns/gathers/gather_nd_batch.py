@@ -10,12 +10,12 @@ class GatherNDBatchPattern(PatternOptimization):
     """GatherND(x, Concat(0, 1, 2, ..., i)) → GatherND(x, i, batch_dims=1)
 
     What: drops the first columns of the indices, which enumerate the first axes of x.
-    Why: ``x[torch.arange(n), i]`` exports this way, with four to six nodes for the first column.
+    Why: torch exports ``x[torch.arange(n), i]`` this way, with four to six nodes for the first
+    column.
     Refuses when:
     1. the indices are not a Concat of columns, batch_dims is set already, or a shape is unknown.
     2. the first column does not enumerate the first axis of x, or there is no other column.
-    3. all columns enumerate an axis: `GatherNDGridPattern` slices x as soon as its dimensions are
-       known.
+    3. all columns enumerate an axis: `GatherNDGrid` slices x as soon as its dimensions are known.
     """
 
     anchors = ("GatherND",)

@@ -7,12 +7,12 @@ from .._nodes import is_op, replaced_by
 class GatherNDRowsPattern(PatternOptimization):
     """GatherND(x, Unsqueeze(i, -1)) → Gather(x, i)
 
-    What: uses the simpler operator; the same where the indices are a constant column.
-    Why: a node less, and more patterns match Gather.
+    What: uses the simpler operator. The same for a constant column of indices.
+    Why: one node fewer, and more patterns match Gather.
     Refuses when:
     1. batch_dims is set, or the indices are neither constant nor the result of an Unsqueeze that
        adds their last axis.
-    2. the indices are not known to be a column: more than the first axis may be indexed.
+    2. the last dimension of the indices is not known to be 1: GatherND may index several axes.
     3. rows may be empty: onnxruntime's GatherND then does not check the indices.
     """
 

@@ -11,9 +11,9 @@ from xoptim.match import (
 
 
 class GatherSqueezePattern(EasyPatternOptimization):
-    """Gather(x, 0, axis=k) → Squeeze(x, k), when the axis has size 1
+    """Gather(x, 0, axis=k) → Squeeze(x, k), if the axis has size 1
 
-    What: removes the axis, since it has only one index.
+    What: removes the axis, since 0 is its only index.
     Why: Squeeze needs no copy, and cancels an Unsqueeze that often follows.
     Refuses when:
     1. the index is not a constant scalar of rank 0, 0 or -1.

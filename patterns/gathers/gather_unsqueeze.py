@@ -18,7 +18,7 @@ class GatherUnsqueezePattern(EasyPatternOptimization):
     """Unsqueeze(Gather(x, i, axis=k), axes=k) → Gather(x, [i], axis=k)
 
     What: gathers by a vector of one index, which keeps the axis.
-    Why: one node less.
+    Why: one node fewer.
     Refuses when:
     1. the index is not a constant scalar of rank 0.
     2. the Unsqueeze adds another axis, or the rank is unknown.

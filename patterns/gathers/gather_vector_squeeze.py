@@ -14,8 +14,9 @@ from .._nodes import axis_of
 class GatherVectorSqueezePattern(EasyPatternOptimization):
     """Squeeze(Gather(x, Unsqueeze(i), axis=k), k) → Gather(x, i, axis=k)
 
-    What: gathers by a scalar index; a Squeeze of i to one element then removes all axes.
-    Why: one or two nodes less; models choose experts this way.
+    What: gathers by a scalar index instead of a vector of one index. If i has axes of size 1, a
+    Squeeze removes them all.
+    Why: one or two nodes fewer. Models choose experts this way.
     Refuses when:
     1. the rank of x or of i is unknown, or the indices are not a vector of one element.
     2. the last Squeeze removes another axis.

@@ -6,8 +6,9 @@ from .._nodes import axis_of, is_op
 class GathersConcatPattern(PatternOptimization):
     """Concat(Gather(x, i), Gather(x, j), ...) → Gather(x, Concat(i, j, ...))
 
-    What: takes all indices at once.
-    Why: the indices are smaller than the results, and often constants, or all outputs of a Split.
+    What: concatenates the indices, and gathers once.
+    Why: the indices are smaller than the rows. The indices are often constants, or all outputs of a
+    Split, so that no Concat remains.
     Refuses when:
     1. an operand is not a Gather from the same tensor, along the axis of the Concat, by a vector.
     2. a Gather has other consumers: its elements would be gathered twice.

@@ -14,7 +14,7 @@ from .._operators import BROADCASTING, ELEMENTWISE
 from .._selections import gathers_of_all, index_of
 
 _MAX_NODES: Final = 2048
-"""Maximum nodes of a region."""
+"""Maximum number of nodes of a region."""
 _OPERATORS: Final = frozenset((*BROADCASTING, *ELEMENTWISE, "Concat", "MatMul"))
 _NEW_AXIS: Final = -1
 """The label of the new axis."""
@@ -22,25 +22,26 @@ _NEW_AXIS: Final = -1
 
 @dataclass
 class _Steps:
-    """Tensors of which each Gather takes one step, and nodes that can keep the axis of the steps,
-    which has size 1 in their operands.
+    """Tensors of which each Gather reads one step, and nodes that can work with the axis of steps.
+
+    A Split gives operands in which this axis has size 1.
 
     Attributes:
         g: the graph.
         trailing: the number of axes after the axis.
-        pieces: for each tensor its Gathers, by index.
-        raised: each Split whose outputs get the axis, and its changed parameters.
-        kept: results that have the axis.
+        pieces: the Gathers of each tensor, by index.
+        raised: Splits of other tensors whose outputs get the axis, and their changed parameters.
+        results: names of the results that have the axis.
         ends: consumers for which the axis makes no difference: a Reshape, or an Unsqueeze that adds
             the axis.
-        dropped: results that other consumers read without the axis.
+        dropped: names of the results that other consumers read without the axis.
     """
 
     g: GraphView
     trailing: int
     pieces: dict[str, list[Node]] = field(default_factory=dict)
     raised: dict[Node, Mapping[str | int, Any]] = field(default_factory=dict)
-    kept: dict[str, None] = field(default_factory=dict)
+    results: dict[str, None] = field(default_factory=dict)
     ends: list[Node] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
 
@@ -52,13 +53,13 @@ class _Steps:
         fits = self.g.info(index.source).rank == index.axis + 1 + self.trailing
         pieces = gathers_of_all(self.g, index.node) if fits else None
         self.pieces.update({index.source: pieces} if pieces else {})
-        self.kept.update((piece.output[0], None) for piece in pieces or ())
+        self.results.update((piece.output[0], None) for piece in pieces or ())
         return pieces is not None
 
     def grow(self) -> AxisRegion:
-        """Follow the results up to nodes that cannot work with the axis."""
-        region = region_below(self.g, self.kept, self._carry, _MAX_NODES)
-        for name in self.kept:
+        """Collect the nodes below the Gathers, up to nodes that cannot work with the axis."""
+        region = region_below(self.g, self.results, self._carry, _MAX_NODES)
+        for name in self.results:
             consumers = [
                 consumer for consumer in self.g.next_nodes(name) if consumer not in region.nodes
             ]
@@ -80,9 +81,9 @@ class _Steps:
             or not all(map(self._fits, node.input, axes.operands, repeat(node)))
         ):
             return None
-        self.kept[node.output[0]] = None
+        self.results[node.output[0]] = None
         return Carried(
-            {index: None for index, name in enumerate(node.input) if name in self.kept},
+            {index: None for index, name in enumerate(node.input) if name in self.results},
             self.changed(node, axes),
         )
 
@@ -97,8 +98,8 @@ class _Steps:
 
     def _fits(self, name: str, operand: AxisOperand | None, node: Node) -> bool:
         """Whether an operand has the axis, can get it, or broadcasts with fewer axes."""
-        if operand is None or name in self.kept:
-            return (operand is None) != (name in self.kept)
+        if operand is None or name in self.results:
+            return (operand is None) != (name in self.results)
         if operand.broadcasts and len(operand.labels) <= self.trailing:
             return True
         producer = self.g.node_before(name)
@@ -114,7 +115,7 @@ class _Steps:
         if split is None or axes is None or len(axes.results[0]) < max(self.trailing, 3):
             return False
         self.raised[split] = self.changed(split, axes)
-        self.kept.update((output, None) for output in split.output)
+        self.results.update((output, None) for output in split.output)
         return True
 
     def _ends(self, node: Node, name: str) -> bool:
@@ -135,14 +136,14 @@ class GathersElementwisePattern(PatternOptimization):
     """f(Gather(x, 0)), f(Gather(x, 1)), ... → f(a), f(b), ... of (a, b, ...) = Split(x), and
     Squeeze for other consumers
 
-    What: splits the tensor, and keeps the axis of size 1 as long as elementwise operators, MatMuls
-    and Concat follow, also from step to step: scans that an exporter unrolled. The outputs of
-    another Split get the axis as well.
-    Why: one node instead of one for each step of each tensor.
+    What: splits the tensor, and keeps the axis of size 1 while elementwise operators, MatMuls and
+    Concats follow. The steps of a scan that an exporter unrolled may read one another. Outputs of
+    another Split get the axis from an Unsqueeze.
+    Why: one Split instead of one Gather for each step of each tensor.
     Refuses when:
     1. an index of the axis is missing, or the axis is dynamic.
-    2. no such operator follows, or results need as many Squeezes for other consumers as there are
-       Gathers.
+    2. no elementwise operator, MatMul or Concat follows. Or the new Splits, and Squeezes for other
+       consumers, are as many nodes as the Gathers.
     3. an operator reads another tensor that has as many axes: the operator ends the region.
     """
 
@@ -198,7 +199,7 @@ class GathersElementwisePattern(PatternOptimization):
 def _write(steps: _Steps, region: AxisRegion, g: PatternRewriter) -> list[Node]:
     """The nodes of a region with the axis, and Squeezes for other consumers."""
     axis = -1 - steps.trailing
-    names = {name: g.unique_name(name) for name in steps.kept}
+    names = {name: g.unique_name(name) for name in steps.results}
     nodes: list[Node] = []
     for source, pieces in steps.pieces.items():
         outputs = [names[piece.output[0]] for piece in pieces]

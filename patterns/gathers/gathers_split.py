@@ -9,13 +9,14 @@ from .._selections import gathers_of_all, index_of
 class GathersSplitPattern(PatternOptimization):
     """Unsqueeze(Gather(x, 0)), Unsqueeze(Gather(x, 1)), ... → Split(x), after a Transpose if needed
 
-    What: one node instead of two for each index; if the Unsqueezes add another axis, x is
+    What: splits x along the axis of the Gathers. If the Unsqueezes add another axis, x is
     transposed once. The same for Gather(x, [0]), Gather(x, [1]), ..., which keep the axis.
-    Why: scans unrolled by an exporter take each step this way.
+    Why: one Split instead of two nodes for each index. Scans that an exporter unrolled read each
+    step this way.
     Refuses when:
     1. an index of the axis is missing, or the axis is dynamic.
-    2. a Gather is not followed by exactly one Unsqueeze, all of the same axis. Without these, each
-       output of the Split would need a Squeeze: as many nodes as before.
+    2. an Unsqueeze is not the only consumer of a Gather, or the Unsqueezes add different axes.
+       Without Unsqueezes, each output of the Split would need a Squeeze: no node would be saved.
     """
 
     anchors = ("Gather",)

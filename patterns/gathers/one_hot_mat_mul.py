@@ -26,20 +26,20 @@ _INDICES: Final = frozenset((TensorProto.INT32, TensorProto.INT64))
 class OneHotMatMulPattern(EasyPatternOptimization):
     """MatMul(OneHot(i, depth, [0, 1]), w) → Gather([w, 0, w], Clip(i, -depth - 1, depth))
 
-    What: looks up rows of the weight. An index beyond the depth gives a row of zeros, and negative
-    indices count from the end, as for OneHot. A large weight is not stored twice: the depth is then
-    added to negative indices. The same for Gemm, whose bias is added to the rows, and for a Cast of
-    indices that are compared with 0, 1, ..., depth - 1. TensorFlow's BERT and TPU models look up
-    embeddings this way.
-    Why: measured 0.15 of the time for a depth of 64 and 64 indices, 0.01 for a depth of 1000, 0.91
-    for token types (a depth of 2, 128 indices, 768 columns).
+    What: looks up rows of the weight. As for OneHot, an index beyond the depth gives a row of
+    zeros, and negative indices count from the end. A large weight is not stored twice: the depth is
+    then added to negative indices. The same for Gemm, whose bias is added to the rows. The same for
+    indices that an Equal compares with 0, 1, ..., depth - 1. TensorFlow's BERT and TPU models look
+    up embeddings this way.
+    Why: measured 0.15 of the time for a depth of 64 and 64 indices, and 0.01 for a depth of 1000.
+    For token types, 0.91 (a depth of 2, 128 indices, 768 columns).
     Refuses when:
-    1. the one-hot axis is not the last one, the two values are not 0 and 1, or the indices are not
-       integers of 32 or 64 bits.
-    2. the weight is not a constant matrix of ``depth`` rows, is not finite, or is read elsewhere,
-       and would be stored twice.
-    3. Gemm transposes the one-hot vectors, or its bias is not constant, differs from row to row, or
-       leaves the range of its type with the weight.
+    1. the one-hot axis is not the last one, or the two values are not 0 and 1. Or the indices are
+       not integers of 32 or 64 bits.
+    2. the weight is not a constant matrix of ``depth`` rows, or is not finite. Or another node
+       reads the weight, which would then be stored twice.
+    3. Gemm transposes the one-hot vectors. Or its bias is not constant, differs from row to row, or
+       leaves the range of its type when added to the weight.
     4. the provider has no kernel of Clip for the indices.
     """
 
@@ -79,14 +79,14 @@ class OneHotMatMulPattern(EasyPatternOptimization):
             return self.none(m.nodes[0], msg="the comparison adds axes")
         if not g.is_exclusive(m.w):  # (2)
             return self.none(m.nodes[-1], msg="something else reads the weight")
-        rows, other = _rows(g, m)  # (3)
+        rows, default = _rows(g, m)  # (3)
         depth = constant(g, m.row).size if is_equal else int(constant(g, m.depth).item())
         if rows.ndim != 2 or not rows.size or len(rows) != depth:  # (2)
             return self.none(m.nodes[-1], msg="the weight does not have a row for each index")
         if not np.isfinite(rows).all():  # (2)
             return self.none(m.nodes[-1], msg="a weight is not finite")
         is_twice = not is_equal and rows.size <= FOLD_LIMIT
-        table = np.concatenate([rows, other, rows] if is_twice else [rows, other])
+        table = np.concatenate([rows, default, rows] if is_twice else [rows, default])
         return m.derive(table=table, depth=depth, is_twice=is_twice, is_signed=not is_equal)
 
     def apply_pattern(
@@ -131,7 +131,7 @@ def _counts(row: Array) -> bool:
 
 
 def _rows(g: GraphView, m: Match) -> tuple[Array, Array]:
-    """The result for each index, and the one for all other indices, as matrices (3).
+    """The results for the indices 0 to depth - 1, and for all other indices, as matrices (3).
 
     Raises:
         Declined: when a bias is not one number for each column, or a result leaves the range.

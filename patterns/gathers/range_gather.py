@@ -17,17 +17,17 @@ from .._nodes import axis_of
 class RangeGatherPattern(EasyPatternOptimization):
     """Gather(x, Range(start, end, 1)) → Slice(x, start:end)
 
-    What: slices the rows, as position embeddings are read.
-    Why: 0.88 to 1.00 of the time of the embeddings' sum on onnxruntime's CPU provider, and two
-    nodes less. It runs last, since the length of a Slice is the smaller one of two numbers, which
-    hides equal dimensions.
+    What: slices consecutive rows. Models read position embeddings this way.
+    Why: measured 0.88 to 1.00 of the time of the embeddings' sum on onnxruntime's CPU provider, and
+    two nodes fewer. The pattern runs last: the inferred length of a Slice is a minimum of two
+    numbers, in which other patterns see no equal dimensions.
     Refuses when:
     1. the start or the end may be negative, or the step is not 1.
     2. the axis is unknown.
     """
 
     phase = "target"
-    priority = 20  # last: patterns after it would no longer see equal lengths
+    priority = 20  # last: after the patterns that need equal dimensions
     min_opset = 10
     derives = ("dim",)
 

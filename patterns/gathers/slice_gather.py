@@ -12,7 +12,7 @@ class SliceGatherPattern(PatternOptimization):
     What: shifts constant indices by the start of the Slice.
     Why: saves the copy that the Slice makes.
     Refuses when:
-    1. the bounds or the indices are not constant, the axes differ, or several axes are cut.
+    1. the bounds or the indices are not constant, the axes differ, or several axes are sliced.
     2. an index is out of range.
     3. the Slice has other consumers: nothing would be saved.
     """

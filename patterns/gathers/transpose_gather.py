@@ -10,13 +10,13 @@ from xoptim.match import (
 
 
 class TransposeGatherPattern(EasyPatternOptimization):
-    """Gather(Transpose(x), i, axis=k) → Gather(x, i, axis=...)
+    """Gather(Transpose(x), i, axis=k) → Gather(x, i, axis=perm[k])
 
-    What: gathers from x, if the remaining axes are then in order.
-    Why: the Transpose copies the whole tensor, and only a part is read.
+    What: gathers from x along the axis that the Transpose moves to k.
+    Why: the Transpose copies the whole tensor, but the Gather reads only a part.
     Refuses when:
-    1. the rank of the indices is unknown, or not 0 while the Transpose moves the axis.
-    2. the Transpose reorders the axes that remain.
+    1. the rank of the indices is unknown. Or the rank is not 0, and the Transpose moves the axis.
+    2. the Transpose reorders the other axes.
     """
 
     interior = "keep"

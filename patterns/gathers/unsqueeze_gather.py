@@ -13,14 +13,14 @@ from .._operators import BROADCASTING
 
 
 class UnsqueezeGatherPattern(EasyPatternOptimization):
-    """Gather(x, Unsqueeze(i, first axes)) → Unsqueeze(Gather(x, i)), where the result is broadcast
+    """Gather(x, Unsqueeze(i, first axes)) → Unsqueeze(Gather(x, i)), if the result is broadcast
 
-    What: gathers by indices without axes of length 1 in front, as exporters add them for the batch.
-    Why: an elementwise operator that reads the result adds these axes itself
-    (`UnsqueezeBroadcastPattern`).
+    What: gathers by indices without leading axes of size 1, which exporters add for the batch.
+    Why: elementwise operators broadcast an operand without leading axes: `UnsqueezeBroadcast` then
+    removes the Unsqueeze.
     Refuses when:
-    1. the axes are not the first ones, or rows are not gathered along the first axis.
-    2. something other than elementwise operators reads the result.
+    1. the Unsqueeze does not add the first axes, or the Gather is not along the first axis.
+    2. a node that is not an elementwise operator reads the result, or the result is an output.
     """
 
     phase = "target"

@@ -14,10 +14,10 @@ from .._shapes import same_dims
 
 
 class UnsqueezeGatherReshapePattern(EasyPatternOptimization):
-    """Reshape(Gather(Unsqueeze(x), i)) → Gather(x, i), the same for Squeeze
+    """Reshape(Gather(Unsqueeze(x), i)) → Gather(x, i). The same for Squeeze.
 
     What: gathers from the tensor without the new axes.
-    Why: two nodes less; torch writes ``x[None, i]`` this way, and the tokens of experts.
+    Why: two nodes fewer. torch exports ``x[None, i]`` and the tokens of experts this way.
     Refuses when:
     1. a shape is unknown, or the Gather is along a new axis.
     2. the result is not known to have the shape of the new Gather.

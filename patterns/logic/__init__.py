@@ -1,1 +1,1 @@
-"""Truth values and selection: Not, comparisons, Where."""
+"""Booleans and selection: Not, comparisons, Where."""

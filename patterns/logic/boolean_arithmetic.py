@@ -31,29 +31,28 @@ _OPERATORS: Final = frozenset(
         "LessOrEqual",
     )
 )
-"""Operators whose results are the same at every index of a tensor, on every machine."""
+"""Operators that give equal elements equal results, at every index and on every machine."""
 _COSTS: Final = {"Identity": 0, "Where": 3}
-"""Relative times, 1 for other operators, as measured on onnxruntime's CPU provider."""
+"""Relative times on onnxruntime's CPU provider; 1 for all other operators."""
 _MAX_CHAIN: Final = 16
 
 
 class BooleanArithmeticPattern(PatternOptimization):
     """(1 - Cast(c)) · k → Where(c, 0, k), Equal(Cast(c), 0) → Not(c), Where(c, 1, 0) → Cast(c)
 
-    What: follows a chain of operators that combine a Boolean tensor with constant scalars, computes
-    its result for true and for false, and replaces it by c, Not(c), Cast(c), or a Where of the two
-    results.
-    Why: one pass over the tensor; exporters and models convert masks back and forth. On
-    onnxruntime's CPU provider, a Cast takes 0.22 of the time of Where(c, 1, 0), and a Where as long
-    as three other operators.
+    What: replaces a chain of operators that combine a Boolean tensor c with constant scalars. The
+    results for true and for false are computed ahead of time. The chain becomes c, Not(c), Cast(c),
+    or a Where of the two results. (The exactness is ``rounding``: some runtimes implement Where by
+    an addition, which loses the sign of a zero.)
+    Why: one pass over the tensor instead of several, because exporters and models convert masks
+    back and forth. On onnxruntime's CPU provider, a Cast takes 0.22 of the time of Where(c, 1, 0),
+    and a Where as long as three other operators.
     Refuses when:
     1. an operator is not in the list, or its result has another shape than c: the chain ends before
        it.
-    2. an intermediate result is read elsewhere: the chain ends there.
+    2. another node reads an intermediate result: the chain ends there.
     3. the result does not depend on c, or there is no kernel of Where for its type.
-    4. the replacement is not faster, and not fewer nodes at the same speed.
-    5. (none: runtimes that select by adding lose the sign of a zero, which is why the grade is
-       ``rounding``.)
+    4. the replacement is neither faster, nor fewer nodes at the same speed.
     """
 
     anchors = ("Cast", "Where", "Not")
@@ -62,7 +61,6 @@ class BooleanArithmeticPattern(PatternOptimization):
     radius = 8
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        # From the first operator, which reads a Boolean tensor, to the last one.
         condition = node.input[0]
         if g.try_infer_type(condition) != TensorProto.BOOL:
             return self.none(node, msg="the operand is not Boolean")
@@ -106,7 +104,7 @@ class BooleanArithmeticPattern(PatternOptimization):
     def _result(
         g: GraphView, node: Node, name: str, like: str, values: np.ndarray
     ) -> np.ndarray | None:
-        """The results of a node for false and true, ``None`` when the chain ends before it."""
+        """The results of a node for false and true; ``None`` if the chain ends before it."""
         if node.domain or node.op_type not in _OPERATORS or not g.same_shape(node.output[0], like):
             return None
         operands: list[np.ndarray] = []

@@ -11,12 +11,12 @@ _OPPOSITES = {
 
 
 class NotComparePattern(EasyPatternOptimization):
-    """Not(Greater(a, b)) → LessOrEqual(a, b), and so for Less, GreaterOrEqual and LessOrEqual
+    """Not(Greater(a, b)) → LessOrEqual(a, b)
 
-    What: writes the opposite comparison.
-    Why: one pass over the result less.
+    What: writes the opposite comparison. The same for Less, GreaterOrEqual and LessOrEqual.
+    Why: one pass over the result fewer.
     Refuses when:
-    1. a and b are not int32 or int64: with NaN neither comparison is true, and narrower integers
+    1. a and b are not int32 or int64. With NaN, neither comparison is true. Smaller integer types
        have no kernels.
     """
 

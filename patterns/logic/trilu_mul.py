@@ -13,15 +13,13 @@ _LAST: Final = {"Less": -1, "LessOrEqual": 0}
 
 
 class TriluMulPattern(PatternOptimization):
-    """Trilu(x, k) · Cast(column > row) → Trilu(x, k), when the comparison holds wherever Trilu
-    keeps x
+    """Trilu(x, k) · Cast(column > row) → Trilu(x, k), if column > row wherever Trilu keeps x
 
-    What: drops a mask, a comparison of Ranges, that is 1 inside the triangle; outside, the product
-    is 0 anyway.
-    Why: saves a Cast, a comparison and a Mul of full size: torch computes the mask of a decoder
+    What: drops a mask that is 1 inside the triangle. Outside, the product is 0 anyway.
+    Why: saves a Cast, a comparison and a Mul of full size. torch computes the mask of a decoder
     twice.
     Refuses when:
-    1. the operands are not a Trilu and a comparison of column with row indices, from 0 on.
+    1. the operands are not a Trilu and a comparison of column and row indices, which count from 0.
     2. the shapes are not known to be equal.
     3. the triangle is not known to lie inside the mask.
     """
@@ -70,7 +68,7 @@ class TriluMulPattern(PatternOptimization):
 
     @staticmethod
     def _columns_to_rows(g: GraphView, node: Node | None) -> str | None:
-        """How a node compares column with row indices, ``None`` if it does not."""
+        """The operator with which a node compares column indices to row indices, or ``None``."""
         if node is None or node.op_type not in MIRRORED or node.domain:
             return None
         operators: dict[object, str] = {(-1, -2): node.op_type, (-2, -1): MIRRORED[node.op_type]}

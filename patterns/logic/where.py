@@ -15,7 +15,11 @@ from .._shapes import broadcast_shape, same_dims
 
 
 class _Where(EasyPatternOptimization):
-    """A Where that its condition makes redundant or simpler."""
+    """A Where that becomes redundant or simpler because of its condition.
+
+    The exactness is ``rounding``: some runtimes implement Where by an addition, which loses the
+    sign of a zero.
+    """
 
     exactness = "rounding"
     min_opset = 9
@@ -24,13 +28,11 @@ class _Where(EasyPatternOptimization):
 class ConstantWherePattern(_Where):
     """Where(true, a, b) → a, Where(false, a, b) → b, Where(c, a, a) → a
 
-    What: takes the only branch that can be chosen.
-    Why: Where copies the whole tensor, and the other branch need not be computed.
+    What: returns the only branch that the condition can select.
+    Why: saves a copy of the tensor, and the other branch is not computed.
     Refuses when:
-    1. the condition is not constant, or not uniform.
+    1. the condition is not a constant with equal elements.
     2. the branch may be broadcast to the shape of the condition or of the other branch.
-    3. (none: runtimes that select by adding lose the sign of a zero, which is why the grade is
-       ``rounding``.)
     """
 
     derives = ("chosen",)
@@ -61,18 +63,16 @@ class ConstantWherePattern(_Where):
 class NotWherePattern(_Where):
     """Where(Not(c), a, b) → Where(c, b, a)
 
-    What: swaps the branches instead of the condition.
-    Why: one pass over the condition less.
+    What: swaps the branches instead of negating the condition.
+    Why: one pass over the condition fewer.
     Refuses when:
-    1. Not computes a branch, not the condition (the matcher checks this).
-    2. (none: runtimes that select by adding lose the sign of a zero in one branch, which is why the
-       grade is ``rounding``.)
+    1. Not computes a branch instead of the condition (checked by the matcher).
     """
 
     interior = "keep"
 
     def match_pattern(self, g: PatternBuilder, c: Symbol, a: Symbol, b: Symbol) -> Symbol:
-        return g.op.Where(g.op.Not(c), a, b)  # (1) the Not stays where it has other consumers
+        return g.op.Where(g.op.Not(c), a, b)  # (1); a Not with other consumers stays
 
     def apply_pattern(self, g: PatternRewriter, c: str, a: str, b: str) -> str:
         return g.op.Where(c, b, a)
@@ -87,12 +87,10 @@ class NotWherePattern(_Where):
 class WhereWherePattern(_Where):
     """Where(c, Where(c, a, b), d) → Where(c, a, d), Where(c, a, Where(c, b, d)) → Where(c, a, d)
 
-    What: drops the branch that is never taken.
-    Why: masks are applied twice, once by the model and once by its attention.
+    What: drops the branch that the condition never selects.
+    Why: some models apply a mask twice: in the model, and in its attention.
     Refuses when:
-    1. the shape may change: the dropped branch may broadcast the others.
-    2. (none: runtimes that select by adding lose the sign of a zero, which is why the grade is
-       ``rounding``.)
+    1. the shape may change: the dropped branch may broadcast the other operands.
     """
 
     interior = "keep"
@@ -100,7 +98,7 @@ class WhereWherePattern(_Where):
     def match_pattern(
         self, g: PatternBuilder, c: Symbol, a: Symbol, b: Symbol, d: Symbol
     ) -> Symbol:
-        # The inner Where stays where it has other consumers.
+        # An inner Where with other consumers stays.
         if g.option("first"):
             return g.op.Where(c, g.op.Where(c, a, b), d)
         return g.op.Where(c, a, g.op.Where(c, b, d))

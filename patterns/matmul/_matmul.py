@@ -1,6 +1,4 @@
-"""Matrix multiplications: when onnxruntime's kernels are correct, and Gemm by a matrix that is read
-by columns.
-"""
+"""Matrix multiplications: conditions under which onnxruntime's kernels are correct, and layouts."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,37 +8,40 @@ from xoptim.facts.dims import is_nonzero
 from xoptim.match import GraphView, PatternRewriter, runs
 
 MIN_ELEMENTS: Final = 1 << 16
-"""Constants of fewer elements are cheap to store twice, and to transpose when a session begins."""
+"""Constants of fewer elements are cheap to store twice, or to transpose when a session starts."""
 
 
 def contracts(g: GraphView, a: str, b: str, attributes: Mapping[str, Any]) -> bool:
-    """Whether a matrix multiplication (``transA``, ``transB``, ``transBatchA``, ``transBatchB``) is
-    known to add up at least one term for each element.
+    """Whether the summed dimension of a matrix multiplication is known not to be 0.
 
-    onnxruntime computes a MatMul over an axis of length 0 wrongly: FusedMatMul with a transposed
-    operand returns uninitialized memory (before 1.32), and Gemm adds its bias without ``beta``.
+    If it is 0, onnxruntime's results are wrong: FusedMatMul with a transposed operand returns
+    uninitialized memory (before 1.32), and Gemm adds its bias without ``beta``.
+
+    Args:
+        g: the graph.
+        a: the first operand.
+        b: the second operand.
+        attributes: may hold ``transA``, ``transB``, ``transBatchA`` and ``transBatchB``.
     """
     first, second = (0 if attributes.get(f"transBatch{side}") else -2 for side in "AB")
-    places = (
+    summed_axes = (
         (a, first if attributes.get("transA") else -1),
         (b, -1 if attributes.get("transB") else second),
     )
-    shapes = ((g.try_infer_shape(name), place) for name, place in places)
+    shapes = ((g.try_infer_shape(name), axis) for name, axis in summed_axes)
     return any(
-        shape is not None and len(shape) >= -place and is_nonzero(shape[place])
-        for shape, place in shapes
+        shape is not None and len(shape) >= -axis and is_nonzero(shape[axis])
+        for shape, axis in shapes
     )
 
 
 def can_fuse(g: GraphView, a: str, b: str, attributes: Mapping[str, Any]) -> bool:
-    """Whether the provider has a correct kernel of ``com.microsoft.FusedMatMul`` for these operands
-    and attributes.
-    """
+    """Whether the provider has a kernel of ``com.microsoft.FusedMatMul`` with correct results."""
     return contracts(g, a, b, attributes) and runs(g, "FusedMatMul", a, "com.microsoft")
 
 
 def feeds_only(g: GraphView, name: str, *op_types: str) -> bool:
-    """Whether only nodes of these operators read a result."""
+    """Whether all consumers of a result are nodes of these operators."""
     consumers = g.next_nodes(name)
     is_read_elsewhere = g.is_output(name) or g.is_used_by_subgraph(name)
     return not is_read_elsewhere and all(consumer.op_type in op_types for consumer in consumers)
@@ -57,9 +58,7 @@ def axis_order(rank: int, attributes: Mapping[str, Any], side: str) -> list[int]
 
 
 def order_attributes(order: Sequence[int], side: str) -> dict[str, int] | None:
-    """The attributes with which FusedMatMul reads the axes of an operand in an order; ``None`` if
-    it cannot.
-    """
+    """The attributes with which FusedMatMul reads the axes of an operand in ``order``, if any."""
     for batch in (0, 1) if len(order) > 2 else (0,):
         for swap in (0, 1):
             attributes = {f"transBatch{side}": batch, f"trans{side}": swap}
@@ -69,20 +68,20 @@ def order_attributes(order: Sequence[int], side: str) -> dict[str, int] | None:
 
 
 def elements(g: GraphView, name: str) -> int:
-    """Number of elements of a result, 0 where its shape is not static."""
+    """Number of elements of a result; 0 if its shape is not static."""
     shape = g.static_shape(name)
     return 0 if shape is None else math.prod(shape)
 
 
 def why_not(g: GraphView, x: str, w: str) -> str:
-    """Why Gemm cannot multiply rows by a transposed matrix; empty if it can."""
+    """The reason why Gemm cannot multiply rows of x by the transposed matrix w; empty if it can."""
     if g.info(w).rank != 2 or not elements(g, w):
         return "the second operand is not a matrix of known shape"
     return "" if runs(g, "Gemm", x) else "Gemm has no kernel for this element type"
 
 
 def times_transposed(g: PatternRewriter, x: str, w: str) -> str:
-    """The MatMul of the rows of x, which has three axes or more, with the transposed matrix w."""
+    """The product of x, with at least three axes, and the transposed matrix w, by a Gemm."""
     shape, (columns, width) = g.get_shape(x), g.static_shape(w) or (0, 0)
     matmul = g.op.Gemm(g.op.Reshape(x, [-1, width]), w, transB=1)
     sizes = [size if isinstance(size, int) else -1 for size in shape[:-1]]

@@ -15,7 +15,7 @@ from .._operators import BROADCASTING, ELEMENTWISE
 from .._shapes import Movement, moved, movement_between
 
 _MAX_NODES: Final = 32
-"""Most nodes of a region."""
+"""Maximum nodes of a region."""
 _OPERATORS: Final = (
     *BROADCASTING,
     *sorted(ELEMENTWISE),
@@ -26,22 +26,22 @@ _OPERATORS: Final = (
 )
 
 _Entry = tuple[str, Movement]
-"""A tensor, and the movement that splits its batch axes."""
+"""A tensor, and the movement that gives it split batch axes."""
 
 
 class BatchRegionPattern(PatternOptimization):
     """Reshape(f(MatMul(Reshape(a), Reshape(b)), Reshape(c))) → f(MatMul(a, b), c)
 
-    What: keeps batch axes apart where they are merged for MatMuls, elementwise operators, Softmax
-    and Transpose, and split afterwards, such as around a batched MatMul with a scale and a bias.
-    Why: merges and splits nothing, and needs no computed shapes; attention of torch's ``baddbmm``
-    exports this way.
+    What: keeps batch axes apart that the model merges by Reshapes before a MatMul, and splits after
+    it. Elementwise operators, Softmax and Transpose may come between.
+    Why: needs no Reshapes, and no computed shapes. Attention exported from torch's ``baddbmm`` has
+    this form.
     Refuses when:
     1. the last node does not split the first axis only, or a shape is unknown.
-    2. another node reads a result in between, or works along the merged axis.
+    2. another node reads a result in between, or a node in between works along the merged axis.
     3. an operand is not merged by a Reshape, or would need a computed shape.
-    4. a computed size may be 0 at run time: a Reshape would copy another size in its place.
-    5. it takes as many Reshapes as before, or there is one operand (MovementChain shortens chains).
+    4. a computed size may be 0 at run time: Reshape reads a 0 as "copy the size of the operand".
+    5. no Reshape would be saved, or there is one operand (MovementChain shortens chains).
     """
 
     anchors = ("Reshape",)
@@ -93,7 +93,7 @@ class BatchRegionPattern(PatternOptimization):
 
 
 def _carry(g: GraphView, batch: Shape, node: Node, place: int) -> Carried | None:
-    """How a node works on split axes, if those of its operands come first as well."""
+    """The form of a node with split batch axes, if these axes come first in all its operands."""
     shape, axes = (
         g.try_infer_shape(node.output[0]),
         axes_of(g, node) if node.op_type in _OPERATORS else None,
@@ -110,16 +110,19 @@ def _carry(g: GraphView, batch: Shape, node: Node, place: int) -> Carried | None
 
 
 def _entry(g: GraphView, node: Node | None, batch: Shape) -> _Entry | None:
-    """How to split the batch axes that a Reshape before the region merges."""
+    """The source of a Reshape before the region, and the movement that gives it split batch axes.
+
+    ``None`` if the node is not such a Reshape, or no single movement is enough.
+    """
     if not is_op(node, "Reshape", "Flatten") or not reshapes_as_inferred(g, node):
         return None
     source, result = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
     if source is None or result is None:
         return None
-    wanted = (*batch, *result[1:])
-    if source == wanted:
+    split_shape = (*batch, *result[1:])
+    if source == split_shape:
         return node.input[0], ("", [])
-    movement = movement_between(g, source, wanted)
+    movement = movement_between(g, source, split_shape)
     return None if movement is None else (node.input[0], movement)
 
 

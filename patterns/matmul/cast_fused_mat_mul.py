@@ -20,15 +20,15 @@ from ._matmul import can_fuse
 class CastFusedMatMulPattern(EasyPatternOptimization):
     """MatMul(a, Cast(Transpose(b))) → com.microsoft.FusedMatMul(a, Cast(b), transB=1)
 
-    What: the MatMul reads the converted matrices by columns; the same for the first operand, and
-    for an existing FusedMatMul.
+    What: FusedMatMul reads the second operand transposed. The same for the first operand, and for
+    an existing FusedMatMul.
     Why: saves a copy of the operand.
     Refuses when:
     1. the permutation does not swap just the last two axes, or the other operand is a vector.
-    2. something other than MatMuls reads the Cast, or something else the Transpose.
-    3. the provider has no kernel of FusedMatMul for the type, the sums may have no terms, or
-       batches are transposed.
-    4. an operator computes b in 16 bits: onnxruntime's CPU provider computes it in float32, and
+    2. the Cast has a consumer that is not a MatMul, or the Transpose has other consumers.
+    3. the provider has no kernel of FusedMatMul for the type, the summed dimension may be 0, or
+       ``transBatchA`` or ``transBatchB`` is set.
+    4. an operator computes b in 16 bits. onnxruntime's CPU provider computes it in float32, and
        rounds the result before a Transpose, but not before a Cast.
     """
 
@@ -76,7 +76,7 @@ class CastFusedMatMulPattern(EasyPatternOptimization):
             )
         readers = g.next_nodes(cast.output[0])
         is_product = all(reader.op_type in ("MatMul", "FusedMatMul") for reader in readers)
-        # (2) the pattern applies again for the other MatMuls
+        # (2) The pattern applies to each MatMul in turn.
         if (
             not is_product
             or not g.is_used_only_by(cast.output[0], *readers)
@@ -87,7 +87,7 @@ class CastFusedMatMulPattern(EasyPatternOptimization):
         fused: dict[str, Any] = {**attributes, flag: int(not attributes.get(flag))}
         is_batched = attributes.get("transBatchA") or attributes.get("transBatchB")
         left, right = (m.a, cast.output[0]) if m.right else (cast.output[0], m.b)
-        # (3) the operand has the type of the Cast, and still the transposed axes
+        # (3) The result of the Cast has the element type and the axes that the MatMul reads now.
         if is_batched or not can_fuse(g, left, right, attributes):
             return self.none(matmul, msg="batches are transposed, empty sums, or no kernel")
         return m.derive(fused=fused)

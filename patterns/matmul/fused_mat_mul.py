@@ -1,6 +1,4 @@
-"""MatMuls that FusedMatMul computes, with a transposed operand, a transposed result, or a
-factor.
-"""
+"""MatMuls that FusedMatMul computes together with a Transpose or a scalar factor."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -46,7 +44,7 @@ class _TransposedOperand(_FusedMatMul):
     derives: ClassVar[tuple[str, ...]] = ("fused",)
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol) -> Symbol:
-        # One operand; the pattern applies again for the other one.
+        # One operand is transposed. If both are, the pattern applies twice.
         transposed = g.keep(g.op.Transpose(b if g.option("right") else a, perm=g.capture("perm")))
         left, right = (a, transposed) if g.option("right") else (transposed, b)
         return self.matmul(g, left, right)
@@ -54,9 +52,9 @@ class _TransposedOperand(_FusedMatMul):
     def derive_order(
         self, g: GraphView, m: Match, order: Sequence[int], **values: Any
     ) -> bool | None:
-        """Derive the attributes with which the operand is read in an order of its axes."""
+        """Derive the attributes with which FusedMatMul reads the operand's axes in ``order``."""
         attributes, side = m.get("attributes", {}), "B" if m.right else "A"
-        # (5) The pattern applies again for the other MatMuls; the last one removes the Transpose.
+        # (5) The pattern applies to each MatMul in turn; the last one removes the Transpose.
         if not feeds_only(g, m.nodes[0].output[0], "MatMul", "FusedMatMul"):
             return self.none(m.nodes[0], msg="something other than MatMuls reads the Transpose")
         flags = order_attributes(order, side)
@@ -66,18 +64,19 @@ class _TransposedOperand(_FusedMatMul):
         batched = [fused.get(f"transBatch{operand}") for operand in "AB"]
         if any(batched) and not _has_equal_batches(g, (m.a, m.b), fused):  # (3)
             return self.none(m.nodes[-1], msg="the operands do not have the same batch dimensions")
-        # (4) A FusedMatMul of a transposed operand does not return zeros before the rewrite either.
+        # (4) The rewrite changes nothing if the present FusedMatMul already transposes an operand:
+        # for a summed dimension of 0, its result is wrong before and after.
         is_transposed = any(value for name, value in attributes.items() if name != "alpha")
         if not (is_transposed or contracts(g, m.a, m.b, fused)) or not runs(
             g, "FusedMatMul", m.a, "com.microsoft"
         ):
             return self.none(m.nodes[-1], msg="the summed dimension may be 0, or no kernel")
-        kept = {name: value for name, value in fused.items() if value or name == "alpha"}
-        return m.derive(fused=kept, **values)
+        nondefault = {name: value for name, value in fused.items() if value or name == "alpha"}
+        return m.derive(fused=nondefault, **values)
 
 
 def _has_equal_batches(g: GraphView, operands: Sequence[str], attributes: dict[str, Any]) -> bool:
-    """Whether two operands have the same dimensions before the matrices that FusedMatMul reads."""
+    """Whether two operands of a FusedMatMul have the same batch dimensions."""
     batches = []
     for name, side in zip(operands, "AB", strict=True):
         shape = g.try_infer_shape(name)
@@ -91,18 +90,19 @@ def _has_equal_batches(g: GraphView, operands: Sequence[str], attributes: dict[s
 class FusedMatMulPattern(_TransposedOperand):
     """MatMul(a, Transpose(b)) → com.microsoft.FusedMatMul(a, b, transB=1)
 
-    What: the MatMul reads matrices by columns, or rows that come before the batches
-    (``transBatchB``); the same for the first operand, and for an existing FusedMatMul.
-    Why: saves a copy of the operand; one thread of onnxruntime's CPU provider takes 0.9 to 1.0 of
-    the time, and 0.70 to 0.84 with rows before the batches (16 to 512 rows, 12 to 96 batches).
+    What: FusedMatMul reads an operand transposed (``transB``), or with rows before the batch axes
+    (``transBatchB``). The same for the first operand, and for an existing FusedMatMul.
+    Why: saves a copy of the operand. One thread of onnxruntime's CPU provider takes 0.9 to 1.0 of
+    the time, and 0.70 to 0.84 for ``transBatchB`` (16 to 512 rows, 12 to 96 batches).
     Refuses when:
-    1. FusedMatMul does not read the axes in the order of the permutation, or the other operand is a
+    1. FusedMatMul cannot read the axes in the order of the permutation, or the other operand is a
        vector.
     2. both operands are matrices, for which there is Gemm.
-    3. rows come before the batches, and the operands do not have the same batch dimensions.
-    4. the provider has no kernel of FusedMatMul for the type, or the sums may have no terms: it
-       does not return zeros then (before onnxruntime 1.32).
-    5. something other than MatMuls reads the Transpose.
+    3. ``transBatchA`` or ``transBatchB`` would be set, and the operands do not have the same batch
+       dimensions.
+    4. the provider has no kernel of FusedMatMul for the type. Or the summed dimension may be 0:
+       before onnxruntime 1.32, the kernel does not return zeros then.
+    5. the Transpose has a consumer that is not a MatMul.
     """
 
     priority = 7
@@ -143,17 +143,18 @@ class TransposeFusedMatMulBPattern(_TransposedOperand):
     """MatMul(a, Transpose(b, [0,2,3,1])) → com.microsoft.FusedMatMul(a, Transpose(b, [0,2,1,3]),
     transB=1)
 
-    What: the MatMul swaps the last two axes, so that the permutation moves whole rows; the same
-    for the first operand.
-    Why: measured 1.03 to 1.12 times faster on onnxruntime's CPU provider.
+    What: FusedMatMul swaps the last two axes, so that the Transpose keeps the last axis and moves
+    complete rows. The same for the first operand.
+    Why: 1.03 to 1.12 times as fast on onnxruntime's CPU provider.
     Refuses when:
-    1. the last axis does not become the last but one, or nothing would be left to permute
-       (`FusedMatMulPattern` does that).
+    1. the last axis does not become the last but one, or no Transpose would remain
+       (`FusedMatMul` matches then).
     2. the other operand is a vector.
-    3. rows come before the batches, and the operands do not have the same batch dimensions.
-    4. the provider has no kernel of FusedMatMul for the type, or the sums may have no terms: it
-       does not return zeros then (before onnxruntime 1.32).
-    5. something other than MatMuls reads the Transpose.
+    3. ``transBatchA`` or ``transBatchB`` is set, and the operands do not have the same batch
+       dimensions.
+    4. the provider has no kernel of FusedMatMul for the type. Or the summed dimension may be 0:
+       before onnxruntime 1.32, the kernel does not return zeros then.
+    5. the Transpose has a consumer that is not a MatMul.
     """
 
     priority = 8
@@ -167,7 +168,7 @@ class TransposeFusedMatMulBPattern(_TransposedOperand):
         other_rank = g.info(m.a if m.right else m.b).rank
         if other_rank is None or other_rank < 2:  # (2)
             return self.none(m.nodes[1], msg="the other operand is a vector, or of unknown rank")
-        # the last axis, which is summed over, stays the last one
+        # The last axis of the operand, which is summed over, stays last.
         read = axis_order(rank, m.get("attributes", {}), "B" if m.right else "A")
         swapped = [*range(rank - 2), rank - 1, rank - 2]
         return self.derive_order(g, m, [swapped[axis] for axis in read], rest=rest)
@@ -196,14 +197,14 @@ class TransposeFusedMatMulBPattern(_TransposedOperand):
 class FusedMatMulTransposePattern(_FusedMatMul):
     """Transpose(MatMul(a, b)) → com.microsoft.FusedMatMul(b, a, transA=1, transB=1)
 
-    What: (a·b)ᵀ is bᵀ·aᵀ; the same for FusedMatMul.
+    What: (a·b)ᵀ equals bᵀ·aᵀ. The same for FusedMatMul.
     Why: saves a copy of the result.
     Refuses when:
     1. the permutation does not swap just the last two axes.
-    2. the operands do not have the same batches (for two matrices there is Gemm; onnxruntime does
-       not broadcast a matrix on the left to 0 batches, and is slower when it broadcasts one).
-    3. the provider has no kernel of FusedMatMul for the type, or the sums may have no terms: it
-       does not return zeros then.
+    2. the operands do not have the same batch dimensions, or are two matrices, for which there is
+       Gemm. (With a matrix as the first operand, onnxruntime is slower, and fails for 0 batches.)
+    3. the provider has no kernel of FusedMatMul for the type. Or the summed dimension may be 0: the
+       kernel does not return zeros then.
     """
 
     priority = 7
@@ -251,10 +252,10 @@ class FusedMatMulTransposePattern(_FusedMatMul):
 
 
 class _FusedFactor(_FusedMatMul):
-    """A number that multiplies, or divides, the result or an operand of a MatMul.
+    """A scalar that multiplies or divides the result or an operand of a MatMul.
 
     Refuses when:
-    1. the number is out of range, or a 32-bit float cannot hold the factor.
+    1. the scalar or the factor is out of the range of float32.
     2. both operands are matrices, for which there is Gemm, or one of them is a vector.
     3. the provider has no kernel of FusedMatMul for the type.
     """
@@ -275,10 +276,8 @@ class _FusedFactor(_FusedMatMul):
 class FusedMatMulDivPattern(_FusedFactor):
     """MatMul(a, b) / s → com.microsoft.FusedMatMul(a, b, alpha=1/s)
 
-    What: multiplies while the MatMul is computed; the same for a MatMul multiplied by a number, and
-    for FusedMatMul.
-    Why: saves one pass over the result; measured 1.1 times faster on onnxruntime's
-    CPU provider.
+    What: moves the divisor or factor into the attribute ``alpha``. The same for FusedMatMul.
+    Why: saves one pass over the result; 1.1 times as fast on onnxruntime's CPU provider.
     """
 
     priority = 3
@@ -299,21 +298,20 @@ class FusedMatMulDivPattern(_FusedFactor):
 class MulFusedMatMulPattern(_FusedFactor):
     """MatMul(a · s, b) → com.microsoft.FusedMatMul(a, b, alpha=s)
 
-    What: multiplies while the MatMul is computed; the same for the second operand, for a / s, for
-    FusedMatMul, and for several MatMuls that read a · s.
-    Why: saves one pass over the operand; measured 1.0 to 1.1 times faster on onnxruntime's CPU
-    provider.
+    What: moves the factor or divisor of an operand into the attribute ``alpha``. The same for the
+    second operand, for FusedMatMul, and for several MatMuls that read a · s.
+    Why: saves one pass over the operand; 1.0 to 1.1 times as fast on onnxruntime's CPU provider.
     Refuses when:
-    1. the number is out of range, or a 32-bit float cannot hold the factor.
+    1. the scalar or the factor is out of the range of float32.
     2. both operands are matrices, for which there is Gemm, or one of them is a vector.
     3. the provider has no kernel of FusedMatMul for the type.
-    4. something other than MatMuls reads a · s.
+    4. a · s has a consumer that is not a MatMul.
     """
 
     priority = 10
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, s: Scalar) -> Symbol:
-        # One operand; the pattern applies again for the other one.
+        # One operand has a factor. If both have one, the pattern applies twice.
         scale = g.op.Div if g.option("division") else g.op.Mul
         scaled = g.keep(scale(b if g.option("right") else a, s))
         left, right = (a, scaled) if g.option("right") else (scaled, b)
@@ -321,7 +319,7 @@ class MulFusedMatMulPattern(_FusedFactor):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         scaled = m.nodes[0]
-        # (4) The pattern applies again for each of the other MatMuls; the last one removes scaled.
+        # (4) The pattern applies to each MatMul in turn; the last one removes a · s.
         if not feeds_only(g, scaled.output[0], "MatMul", "FusedMatMul"):
             return self.none(scaled, msg="something else reads the scaled operand")
         return super().validate_mapping(g, m)

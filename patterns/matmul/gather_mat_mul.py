@@ -10,29 +10,27 @@ from .._nodes import axis_of, is_op
 from ._matmul import MIN_ELEMENTS, elements, times_transposed, why_not
 
 _SAMPLES: Final = 61
-"""Rows and columns that are compared before all of them are."""
+"""About as many rows and columns are compared as a sample, before all of them are."""
 _TILE: Final = 1 << 10
-"""Rows that are compared at a time."""
+"""Number of rows that are compared at a time."""
 
 
 class GatherMatMulPattern(PatternOptimization):
     """Gather(w, i), MatMul(x, v) for constants v = wᵀ → Gather(w, i), Reshape(Gemm(Reshape(x), w,
     transB=1))
 
-    What: a MatMul reads the embedding by columns instead of a second constant.
-    Why: exporters that fold constants store both; a GPT-2 of six layers takes 328 MB
-    instead of 482 MB. One row takes as long; scores of many tokens that are an output take 1.04 of
-    the time of the MatMul, since the last Reshape copies them.
+    What: the MatMul of tied weights reads the embedding transposed, instead of a second constant.
+    Why: exporters that fold constants store both: a GPT-2 of six layers takes 328 MB instead of 482
+    MB. For one token, the time is the same. For logits of many tokens that are a graph output, the
+    MatMul takes 1.04 of the time, since the last Reshape copies them.
     Refuses when:
-    1. Gather does not take rows of a constant matrix of at least 2¹⁶ elements.
-    2. no MatMul after it multiplies by a constant that is equal to its transpose, and that nothing
-       else reads.
-    3. the provider has no kernel of Gemm for the type, or the number of axes of x is unknown, or is
-       1.
+    1. the Gather does not take rows of a constant matrix of at least 2¹⁶ elements.
+    2. no following MatMul multiplies by the transpose of this matrix as a constant of its own.
+    3. the provider has no kernel of Gemm for the type, or the rank of x is unknown or 1.
     """
 
     anchors = ("Gather",)
-    phase = "target"  # nodes that read some of the rows move before the MatMul first
+    phase = "target"  # after GatherSliceRegion, which moves a Gather of rows before the MatMul
     priority = 9
     exactness = "rounding"
     min_opset = 15
@@ -48,7 +46,7 @@ class GatherMatMulPattern(PatternOptimization):
         ):
             return self.none(node, msg="the Gather does not take rows of a large constant matrix")
         matmul = next(
-            (reader for reader in _matmuls(g, node) if _is_transpose(g, reader.input[1], table)),
+            (user for user in _matmuls(g, node) if _is_transpose(g, user.input[1], table)),
             None,
         )
         if matmul is None:  # (2)
@@ -87,8 +85,9 @@ def _write(table: str, g: PatternRewriter, matmul: Node) -> list[Node]:
 
 
 def _matmuls(g: GraphView, gather: Node) -> Iterator[Node]:
-    """MatMuls by a constant with the type and shape of the transposed table, which nothing else
-    reads.
+    """MatMuls after a Gather, by a constant of the type and shape of the transposed embedding.
+
+    No other node reads the constant.
     """
     info, shape = g.info(gather.input[0]), g.static_shape(gather.input[0])
     for node in g.iter_nodes():
@@ -104,15 +103,13 @@ def _matmuls(g: GraphView, gather: Node) -> Iterator[Node]:
 
 
 def _is_transpose(g: GraphView, weight: str, table: str) -> bool:
-    """Whether two constants are transposes of each other, bit by bit but for NaNs and the sign of
-    zeros.
-    """
-    values, wanted = g.get_computed_constant(weight), g.get_computed_constant(table)
-    if values is None or wanted is None:
+    """Whether two constants are transposes of each other, as `numpy.array_equal` compares them."""
+    values, rows = g.get_computed_constant(weight), g.get_computed_constant(table)
+    if values is None or rows is None:
         return False
     values = values.T
-    steps = tuple(slice(None, None, max(1, size // _SAMPLES)) for size in wanted.shape)
-    return np.array_equal(values[steps], wanted[steps]) and all(
-        np.array_equal(values[row : row + _TILE], wanted[row : row + _TILE])
-        for row in range(0, len(wanted), _TILE)
+    steps = tuple(slice(None, None, max(1, size // _SAMPLES)) for size in rows.shape)
+    return np.array_equal(values[steps], rows[steps]) and all(
+        np.array_equal(values[row : row + _TILE], rows[row : row + _TILE])
+        for row in range(0, len(rows), _TILE)
     )

@@ -1,4 +1,4 @@
-"""Nodes that attributes of Gemm replace."""
+"""Nodes that become attributes of Gemm: ``alpha``, ``beta``, ``transA`` and ``transB``."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from ._matmul import contracts, feeds_only
 
 
 class _GemmAttributes(EasyPatternOptimization):
-    """A node before or after a MatMul that an attribute of Gemm replaces."""
+    """A node before or after a MatMul or Gemm that becomes an attribute of Gemm."""
 
     phase = "specialize"
     priority = 1
@@ -41,13 +41,13 @@ class _GemmAttributes(EasyPatternOptimization):
 class GemmMulPattern(_GemmAttributes):
     """Gemm(a, b, c) · s → Gemm(a, b, c) with alpha · s and beta · s
 
-    What: multiplies while the MatMul is computed; the same for division, and for MatMul of two
+    What: moves the factor s into the attributes. The same for a divisor, and for MatMul of two
     matrices.
     Why: saves one pass over the result.
     Refuses when:
-    1. the number is not finite, or a 32-bit float cannot hold the new factors.
+    1. the scalar is not finite, or the new factors are out of the range of float32.
     2. the provider has no kernel of Gemm for the type, or the operands are not matrices.
-    3. there is a bias, and the sum may have no terms: onnxruntime ignores ``beta`` then.
+    3. there is a bias, and the summed dimension may be 0: onnxruntime ignores ``beta`` then.
     """
 
     anchors = ("Mul", "Div")
@@ -86,13 +86,13 @@ class GemmMulPattern(_GemmAttributes):
 class MulGemmPattern(_GemmAttributes):
     """Gemm(a · s, b, c) → Gemm(a, b, c) with alpha · s
 
-    What: multiplies while the MatMul is computed; the same for the second operand, for division,
-    for MatMul of two matrices, and for several of them that read a · s.
+    What: moves the factor s into ``alpha``. The same for the second operand, for a divisor, for
+    MatMul of two matrices, and for several consumers of a · s.
     Why: saves one pass over the operand.
     Refuses when:
-    1. the number is not finite, or a 32-bit float cannot hold the new factor.
+    1. the scalar is not finite, or the new factor is out of the range of float32.
     2. the provider has no kernel of Gemm for the type, or the operands are not matrices.
-    3. something other than Gemm and MatMul reads a · s.
+    3. a · s has a consumer that is neither Gemm nor MatMul.
     """
 
     priority = 2
@@ -103,7 +103,7 @@ class MulGemmPattern(_GemmAttributes):
     def match_pattern(
         self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional, s: Scalar
     ) -> Symbol:
-        # One operand; the pattern applies again for the other one.
+        # One operand has a factor. If both have one, the pattern applies twice.
         factor = g.op.Div if g.option("division") else g.op.Mul
         multiplied = g.keep(factor(b if g.option("right") else a, s))
         left, right = (a, multiplied) if g.option("right") else (multiplied, b)
@@ -111,7 +111,7 @@ class MulGemmPattern(_GemmAttributes):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         multiplied = m.nodes[0].output[0]
-        # (3) The last one that this pattern rewrites removes a · s.
+        # (3) The pattern applies to each consumer in turn; the last one removes a · s.
         if not feeds_only(g, multiplied, "MatMul", "Gemm"):
             return self.none(m.nodes[0], msg="something else reads the multiplied operand")
         attributes: dict[str, Any] = m.get("attributes", {})
@@ -132,7 +132,7 @@ class MulGemmPattern(_GemmAttributes):
 class GemmTransposePattern(_GemmAttributes):
     """Transpose(Gemm(a, b, c)) → Gemm(b, a, c) with both attributes transA and transB toggled
 
-    What: (a·b)ᵀ is bᵀ·aᵀ; the same for MatMul of two matrices.
+    What: (a·b)ᵀ equals bᵀ·aᵀ. The same for MatMul of two matrices.
     Why: saves a copy of the result.
     Refuses when:
     1. there is a bias of more than one element.
@@ -167,13 +167,13 @@ class GemmTransposePattern(_GemmAttributes):
 
 
 class _TransposedMatrix(_GemmAttributes):
-    """A MatMul of a transposed matrix."""
+    """A MatMul or Gemm of a transposed matrix."""
 
     interior = "keep"
     derives = ("attributes",)
 
     def operands(self, g: PatternBuilder, a: Symbol, b: Symbol) -> tuple[Symbol, Symbol]:
-        """The operands, one of them transposed."""
+        """The operands: b is transposed with the option ``right``, otherwise a."""
         return (
             (a, g.op.Transpose(b, perm=[1, 0]))
             if g.option("right")
@@ -182,17 +182,17 @@ class _TransposedMatrix(_GemmAttributes):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         flag, attributes = "transB" if m.right else "transA", m.get("attributes", {})
-        # transposed twice is not transposed
+        # An operand that Gemm already transposes is now read directly.
         return m.derive(attributes={**attributes, flag: int(not attributes.get(flag))})
 
 
 class TransposeGemmPattern(_TransposedMatrix):
     """Gemm(Transpose(a), b, c) → Gemm(a, b, c, transA=1)
 
-    What: toggles the attribute instead of copying the matrix; the same for the second operand.
-    Why: each Transpose copies the whole matrix.
+    What: toggles the attribute instead of copying the matrix. The same for the second operand.
+    Why: each Transpose copies the matrix.
     Refuses when:
-    1. the operand is not transposed as a matrix.
+    1. the permutation is not [1, 0].
     """
 
     min_opset = 7
@@ -213,10 +213,10 @@ class TransposeGemmPattern(_TransposedMatrix):
 class TransposeMatMulPattern(_TransposedMatrix):
     """MatMul(Transpose(a), b) → Gemm(a, b, transA=1)
 
-    What: the MatMul reads a matrix by columns; the same for the second one.
-    Why: saves a copy of the matrix; measured 1.0 to 2.2 times faster on onnxruntime's CPU provider.
+    What: Gemm reads a matrix transposed. The same for the second operand.
+    Why: saves a copy of the matrix; 1.0 to 2.2 times as fast on onnxruntime's CPU provider.
     Refuses when:
-    1. the MatMul is not one of two matrices.
+    1. an operand is not a matrix.
     2. the provider has no kernel of Gemm for the type (as for integers).
     """
 
@@ -224,7 +224,7 @@ class TransposeMatMulPattern(_TransposedMatrix):
     kernels = {"Gemm": "a"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol) -> Symbol:
-        # `TransposeGemmPattern` merges the other operand
+        # If both operands are transposed, `TransposeGemm` merges the second Transpose.
         return g.op.MatMul(*self.operands(g, a, b))
 
     examples = Example.pairs(

@@ -1,4 +1,4 @@
-"""MatMuls followed by a sum."""
+"""MatMul and Gemm with a following sum, or with a bias of zeros."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ from ._matmul import contracts
 
 
 class _GemmSum(EasyPatternOptimization):
-    """A MatMul and a summand ``c`` that becomes the bias of a Gemm."""
+    """A MatMul or Gemm, and a summand ``c`` that becomes the bias of a Gemm."""
 
     phase = "specialize"
     priority = 2
@@ -42,7 +42,7 @@ class _GemmSum(EasyPatternOptimization):
         bias: str | Array | None,
         attributes: dict[str, Any] | None = None,
     ) -> str:
-        # ``beta`` is 1: its former value multiplied another bias, or none.
+        # The attribute ``beta`` is dropped, because its value was for the old bias.
         return g.op.Gemm(
             a,
             b,
@@ -54,11 +54,11 @@ class _GemmSum(EasyPatternOptimization):
 class GemmAddPattern(_GemmSum):
     """Add(Gemm(a, b), c) → Gemm(a, b, c); Sum of two operands likewise
 
-    What: adds the bias while the MatMul is computed.
+    What: makes c the bias of the Gemm.
     Why: saves one pass over the result.
     Refuses when:
     1. Gemm has a bias already.
-    2. c does not broadcast to the shape of the MatMul.
+    2. c does not broadcast to the shape of the result.
     """
 
     min_opset = 11
@@ -80,13 +80,13 @@ class GemmAddPattern(_GemmSum):
 class GemmBiasAddPattern(_GemmSum):
     """Add(Gemm(a, b, c), d) → Gemm(a, b, beta · c + d)
 
-    What: adds two constants in advance.
+    What: adds the two constants in the model.
     Why: saves one pass over the result.
     Refuses when:
-    1. a constant is not the same for all rows, or would change the shape of the MatMul.
+    1. a constant differs from row to row, or would change the shape of the result.
     2. the sums cancel, or leave the range of their type.
-    3. ``beta`` is not 1, and the sum may have no terms: onnxruntime ignores ``beta`` then.
-    4. the numbers are integers, which may be multiplied by a fraction.
+    3. ``beta`` is not 1, and the summed dimension may be 0: onnxruntime ignores ``beta`` then.
+    4. the constants are integers: ``beta`` may be a fraction.
     """
 
     min_opset = 7
@@ -126,12 +126,11 @@ class GemmBiasAddPattern(_GemmSum):
 class MatMulAddPattern(_GemmSum):
     """Add(MatMul(a, b), c) → Gemm(a, b, c)
 
-    What: adds the bias while the MatMul is computed.
+    What: makes c the bias of a Gemm.
     Why: saves one pass over the result.
     Refuses when:
-    1. a or b is not a matrix, or the type is not a floating-point one (Gemm has no kernel for
-       integers).
-    2. c does not broadcast to the shape of the MatMul.
+    1. a or b is not a matrix, or the type is an integer type, for which Gemm has no kernel.
+    2. c does not broadcast to the shape of the result.
     """
 
     min_opset = 7
@@ -149,16 +148,16 @@ class MatMulAddPattern(_GemmSum):
 
 
 class GemmZeroBiasPattern(_GemmSum):
-    """Gemm(a, b, c) → Gemm(a, b), where c is 0 or ``beta`` is
+    """Gemm(a, b, c) → Gemm(a, b), if c or ``beta`` is 0
 
-    What: drops a bias that adds 0; at most the sign of a zero is lost, as in `NeutralAdd`. JAX's
-    MatMuls are exported this way.
-    Why: the result is not filled with the bias first; a later Add can become the bias, or the
-    MatMul be quantized.
+    What: drops a bias that adds 0. At most the sign of a zero changes, as in `NeutralAdd`. MatMuls
+    exported from JAX have such a bias.
+    Why: the kernel does not fill the result with the bias first. A following Add can become the
+    bias, and the Gemm can be quantized.
     Refuses when:
-    1. the bias is not constant, or neither 0 nor finite and multiplied by 0.
-    2. ``beta`` is 0, the bias is not, and the sum may have no terms: onnxruntime ignores ``beta``
-       then.
+    1. the bias is not constant, or ``beta`` · bias is not 0. (0 times infinity is NaN.)
+    2. ``beta`` is 0, the bias is not, and the summed dimension may be 0: onnxruntime ignores
+       ``beta`` then.
     """
 
     min_opset = 11

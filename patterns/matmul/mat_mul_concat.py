@@ -14,14 +14,15 @@ class MatMulConcatPattern(PatternOptimization):
     """Concat(f(MatMul(x, v) + b), f(MatMul(x, w) + c)) → f(MatMul(x, Concat(v, w)) + Concat(b, c));
     Gemm likewise
 
-    What: multiplies by the concatenated weights. Elementwise operators after the MatMuls (f), and
-    biases, are applied to the columns of all of them. Other operands of the Concat stay.
-    Why: one MatMul in place of several, and no copy.
+    What: multiplies by the concatenated weights. One bias and one elementwise operator f follow,
+    instead of one per MatMul. Other operands of the Concat stay.
+    Why: one MatMul instead of several, and no copy.
     Refuses when:
-    1. the operands are not joined along their last axis.
-    2. fewer than two adjacent operands are computed alike from one input, by nodes whose results
-       nothing else reads.
-    3. a weight is not a constant matrix, or is read elsewhere: it would be stored twice.
+    1. the Concat is not along the last axis.
+    2. fewer than two adjacent operands are MatMuls of one input followed by the same operators, or
+       other nodes read their intermediate results.
+    3. a weight is not a constant matrix, or another node reads it, so that it would be stored
+       twice.
     4. a bias does not have one number for each column.
     """
 
@@ -71,7 +72,7 @@ class MatMulConcatPattern(PatternOptimization):
 
 
 def _key(g: GraphView, node: Node) -> Hashable:
-    """The properties that MatMuls computed together have in common (3)."""
+    """A key that is equal for MatMuls that one MatMul can compute (3); ``None`` for other nodes."""
     if node.op_type not in ("MatMul", "Gemm"):
         return None
     x, weight = node.input[:2]
@@ -81,9 +82,7 @@ def _key(g: GraphView, node: Node) -> Hashable:
 
 
 def _has_rows(g: GraphView, branch: Branch) -> bool:
-    """Whether all biases of a branch are constant, with one number for each column of its MatMul
-    (4).
-    """
+    """Whether all biases of a branch are constant rows: one number per column of its MatMul (4)."""
     first = branch.nodes[0]
     shape, rank = g.try_infer_shape(first.input[1]), g.info(first.output[0]).rank
     width = None if shape is None else shape[0 if first.attribute.get("transB") else 1]

@@ -13,19 +13,19 @@ from .._nodes import is_op, renamed
 from .._operators import MOVING
 
 LINEAR: Final = MOVING - {"Identity"} | {"Neg"}
-"""Operators that are linear in their first operand; their other operands are parameters."""
+"""Operators that are linear in their first operand: if it is scaled, so is the result."""
 _MAX_NODES: Final = 24
-"""Most nodes that are followed."""
+"""Maximum number of nodes that are followed."""
 
 
 class Linear(NamedTuple):
-    """Nodes whose result is multiplied by a number when their parameters are.
+    """Nodes whose result is scaled if their parameters are scaled.
 
     Attributes:
-        places: for each node, in the order of the graph, the operands in which its result is
-            jointly linear.
-        weights: the constant matrices that tensors are multiplied by.
-        parameters: these, and the constants that are added.
+        places: for each node, in the order of the graph, the indices of the operands that must be
+            scaled together to scale its result.
+        weights: the constant matrices of the MatMuls.
+        parameters: the weights, and the constants that are added.
     """
 
     places: dict[Node, range]
@@ -38,14 +38,15 @@ class Linear(NamedTuple):
         return list(self.places)
 
     def followed(self, node: Node, places: range) -> Linear:
-        """The same with one more node."""
+        """These nodes and one more node."""
         return self._replace(places={**self.places, node: places})
 
 
 def linear_above(g: GraphView, name: str, reader: Node) -> Linear | Node | None:
-    """The nodes from linear layers down to a result; or else the node that prevents it, if any.
+    """The nodes from linear layers down to a result.
 
-    Only ``reader`` reads the result, and only these nodes read the results in between.
+    Only ``reader`` reads the result, and only these nodes read the results in between. If this is
+    not so, the node that prevents it, or ``None`` if there is no node.
     """
     layer = _followed(g, name, Linear({}, [], []))
     if not isinstance(layer, Linear):
@@ -57,12 +58,12 @@ def linear_above(g: GraphView, name: str, reader: Node) -> Linear | Node | None:
     )
     if shared is not None:
         return g.node_before(shared)
-    # Other operands, such as factors, must not be scaled.
+    # Operands that are not scaled, such as factors, must not come from these nodes.
     factors = {
         operand
         for node in nodes
-        for place, operand in enumerate(node.input)
-        if place not in layer.places[node]
+        for index, operand in enumerate(node.input)
+        if index not in layer.places[node]
     }
     if not factors.isdisjoint(inside):
         return nodes[-1]
@@ -70,8 +71,10 @@ def linear_above(g: GraphView, name: str, reader: Node) -> Linear | Node | None:
 
 
 def _followed(g: GraphView, name: str, before: Linear) -> Linear | Node | None:
-    """The nodes ``before`` and those above a result; or else the first node, if any, that is not
-    linear, or one too many.
+    """The nodes ``before`` and the nodes that compute ``name``.
+
+    If a node is not linear, or there are more than `_MAX_NODES`, the first such node instead.
+    ``None`` for an input of the graph.
     """
     node = g.node_before(name)
     if node in before.places:
@@ -107,18 +110,17 @@ def _followed(g: GraphView, name: str, before: Linear) -> Linear | Node | None:
 class MatMulMulPattern(PatternOptimization):
     """Transpose(Reshape(x · w + b)) · s → Transpose(Reshape(x · (w · s) + b · s))
 
-    What: multiplies the constants of a linear layer by the number that its result is multiplied by,
-    or divided by, later: directly, or after operators that are linear, such as movements, a rotary
-    embedding, the MatMul of queries and keys.
+    What: moves a factor or divisor into the constants of linear layers. Linear operators may come
+    between, such as movements, rotary embeddings, and the MatMul of queries and keys.
     Why: saves one pass over the result. It runs last, so that patterns that recognize attention
-    match the number.
+    match the factor.
     Refuses when:
-    1. the factor is not a constant with one element, is zero or not finite, or broadcasting would
+    1. the factor is not a constant with one element, is 0 or not finite, or broadcasting would
        change the shape.
-    2. the result does not come from linear layers alone, or an intermediate result is read
-       elsewhere.
-    3. a weight or bias is computed, in large external data, or used elsewhere as well (there would
-       be two copies).
+    2. the result does not come from linear layers alone, or another node reads an intermediate
+       result.
+    3. a weight or bias is computed or in large external data, or another node reads it, so that it
+       would be stored twice.
     4. the type is not a floating-point type, or a constant leaves its range.
     """
 
@@ -172,7 +174,8 @@ class MatMulMulPattern(PatternOptimization):
     def _scaled(g: GraphView, layer: Linear, scale: float, dtype: np.dtype) -> dict[str, Array]:
         """The parameters times the factor, by name.
 
-        Raises `Declined` when one of them leaves the range of its type.
+        Raises:
+            Declined: when a parameter leaves the range of its type.
         """
         arrays: dict[str, Array] = {}
         for name in layer.parameters:
@@ -186,7 +189,7 @@ class MatMulMulPattern(PatternOptimization):
     def _write(
         self, result: str, scaled: dict[str, Array], g: PatternRewriter, *nodes: Node
     ) -> list[Node]:
-        """The same nodes but the last one, in order, with the scaled parameters."""
+        """The nodes in order, with scaled parameters, without the last one, which is the Mul."""
         *layer, matmul = nodes
         names = {name: g.make_initializer("scaled", array) for name, array in scaled.items()}
         names |= {name: g.unique_name(name) for node in layer for name in node.output if name}

@@ -15,18 +15,19 @@ _MAX_MOVEMENTS: Final = 4
 
 
 class MatMulReshapeBatchNormalizationPattern(PatternOptimization):
-    """BatchNormalization(Flatten(MatMul(x, w))) → Flatten(MatMul(x, w') + b), and so for Reshape
+    """BatchNormalization(Flatten(MatMul(x, w))) → Flatten(MatMul(x, w') + b)
 
-    What: multiplies the columns of the weight by the factors of the normalization, and adds the
-    rest. The same through several Reshapes, Transposes, Squeezes and Unsqueezes, and with a bias.
-    Why: BatchNormalization takes channels along the second axis, so torch merges all other axes
-    before it, and splits them after it: LeViT has one after each layer. The two movements are then
-    adjacent and cancel.
+    What: folds the scale of the normalization into the columns of the weight, and adds its shift as
+    a bias. The MatMul may have a bias. The same through several Flatten, Reshape, Transpose,
+    Squeeze and Unsqueeze.
+    Why: the channels of BatchNormalization are the second axis. So torch models, such as LeViT,
+    merge all other axes before each normalization, and split them after it. Without the
+    normalization, the two movements are adjacent and cancel.
     Refuses when:
-    1. the weight is not a constant matrix stored in the model, or is used elsewhere, or the
+    1. the weight is not a constant matrix stored in the model, or another node reads it. Or the
        channels of the normalization are not known to be its columns.
-    2. a parameter of the normalization is not constant, a variance is negative, a factor is not
-       finite, or a mean is very large compared with the deviation.
+    2. a parameter of the normalization is not constant, a variance is negative, or a factor is not
+       finite. Or a mean is very large compared with its standard deviation.
     3. a new constant leaves the range of its type, or a sum with the bias might.
     4. an intermediate result has other consumers.
     """
@@ -66,8 +67,8 @@ class MatMulReshapeBatchNormalizationPattern(PatternOptimization):
             return self.none(node, msg="the number of channels is not that of the columns")
         present = np.zeros(shape[1])
         for add in steps[1:]:
-            other = add.input[1 - [*add.input].index(matmul.output[0])]
-            present = per_channel(g, other, rank, shape[1], rank - 1)  # (1)
+            addend = add.input[1 - [*add.input].index(matmul.output[0])]
+            present = per_channel(g, addend, rank, shape[1], rank - 1)  # (1)
             rounded(present, constant(g, weight).dtype, terms=())  # (3)
         scaled = scaled_weights(g, weight, affine.scale, summed=0)  # (3)
         bias = affine.bias(present, scaled.dtype)  # (3)
@@ -124,7 +125,7 @@ class MatMulReshapeBatchNormalizationPattern(PatternOptimization):
 
 
 def _sum(g: GraphView, name: str) -> list[Node]:
-    """A MatMul, and the Add of its result if there is one; empty if ``name`` is neither's."""
+    """The MatMul that computes ``name``, and the Add of its result if there is one; else empty."""
     last = g.node_before(name)
     if is_op(last, "Add"):
         matmul = next((op for op in map(g.node_before, last.input) if is_op(op, "MatMul")), None)
@@ -133,7 +134,7 @@ def _sum(g: GraphView, name: str) -> list[Node]:
 
 
 def _movements(g: GraphView, name: str) -> tuple[list[Node], int | None]:
-    """The movements above a result, the first one first, and the axis that they move to axis 1.
+    """The movements that compute ``name``, in order, and the axis that they move to axis 1.
 
     The axis is ``None`` if it is not known.
     """
@@ -153,12 +154,12 @@ def _axis_before(g: GraphView, node: Node, axis: int) -> int | None:
     source, result = (g.try_infer_shape(name) for name in (node.input[0], node.output[0]))
     if source is None or result is None or axis >= len(result):
         return None
-    rest = math.prod(result[axis + 1 :])
+    inner_size = math.prod(result[axis + 1 :])
     return next(
         (
-            place
-            for place, size in enumerate(source)
-            if size == result[axis] and math.prod(source[place + 1 :]) == rest
+            index
+            for index, size in enumerate(source)
+            if size == result[axis] and math.prod(source[index + 1 :]) == inner_size
         ),
         None,
     )

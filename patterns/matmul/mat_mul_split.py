@@ -13,17 +13,17 @@ class MatMulSplitPattern(PatternOptimization):
     """Split(MatMul(x, w) + b), some parts unread → Split(MatMul(x, fewer columns of w) + fewer of
     b); Gemm likewise
 
-    What: drops the columns of the weight that only unread parts need. If one part is read, the
-    MatMul gives it without a Split.
-    Why: they are not computed. Measured 0.57 to 0.70 of the time where a third or half of the
-    columns is dropped, 0.93 for 1 of 64.
+    What: drops the columns of the weight that only unread outputs of the Split need. If one output
+    is read, no Split remains.
+    Why: unread columns are not computed. Measured 0.57 to 0.70 of the time if a third or half of
+    the columns is dropped, and 0.93 for 1 of 64.
     Refuses when:
-    1. every part is read, or none is, or the size of a part is not known.
-    2. it does not split the last axis of a matrix multiplication. (A convolution with fewer filters
-       gave NaN for an infinity.)
-    3. the weight is not constant, or is read elsewhere: it would be stored twice. Or something else
-       reads the MatMul.
-    4. a bias is not constant, or has neither one number for each column nor one for all.
+    1. all outputs are read, or none is, or the size of an output is not known.
+    2. the Split is not along the last axis of a MatMul or Gemm. (Conv is excluded: with fewer
+       filters, its kernel gave NaN for an infinity.)
+    3. the weight is not constant, or another node reads it, so that it would be stored twice. Or
+       another node reads the result of the MatMul.
+    4. a bias is not constant, or is neither a scalar nor one number per column.
     """
 
     anchors = ("Split",)
@@ -85,7 +85,7 @@ class MatMulSplitPattern(PatternOptimization):
         return before if is_op(before, "MatMul", "Gemm") else None
 
     def _columns_of(self, g: GraphView, matmul: Node | None, axis: int) -> int | None:
-        """The axis of the weight of a MatMul that becomes an axis of the result."""
+        """The axis of the weight that holds its columns, if the Split is along these columns."""
         if not is_op(matmul, "MatMul", "Gemm"):
             return None
         weight, rank = matmul.input[1], g.info(matmul.output[0]).rank
@@ -101,9 +101,9 @@ class MatMulSplitPattern(PatternOptimization):
         return 0 if matmul.attribute.get("transB") else 1
 
     def _part(self, g: GraphView, name: str, columns: Array, width: int, rank: int) -> Array | None:
-        """The columns of a bias, or all of it where one number counts for all columns.
+        """The used columns of a bias, or the bias itself if one number applies to all columns.
 
-        ``None`` for others (4).
+        ``None`` if the bias is neither (4).
         """
         shape = g.static_shape(name)
         if shape is None or not g.is_constant(name) or len(shape) > rank:

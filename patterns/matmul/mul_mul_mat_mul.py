@@ -15,15 +15,15 @@ from .._folding import constant, constant_pair, multiplied
 
 
 class MulMulMatMulPattern(EasyPatternOptimization):
-    """MatMul(a · s, b · t) → MatMul(a · (s · t), b), for numbers s and t
+    """MatMul(a · s, b · t) → MatMul(a · (s · t), b), for scalars s and t
 
-    What: multiplies one operand by both numbers.
-    Why: saves one pass over the other operand. Attention of torch scales queries and keys. It runs
-    last, so that patterns that recognize attention match both numbers.
+    What: multiplies one operand by both scalars.
+    Why: saves one pass over the other operand. Attention of torch scales both queries and keys. The
+    pattern runs last, so that patterns that recognize attention match both scalars.
     Refuses when:
-    1. a number has more axes than the tensor that it multiplies, or a rank is unknown.
-    2. the numbers are not floating-point, or so large or small that their product could overflow or
-       vanish in one form only.
+    1. a scalar has more axes than the tensor that it multiplies, or a rank is unknown.
+    2. the scalars are integers. Or they are so large or small that a product overflows or becomes 0
+       in only one of the two forms.
     """
 
     anchors = ("MatMul",)
@@ -36,7 +36,7 @@ class MulMulMatMulPattern(EasyPatternOptimization):
     def match_pattern(
         self, g: PatternBuilder, a: Symbol, b: Symbol, s: Scalar, t: Scalar
     ) -> Symbol:
-        # The second one may be transposed after it was multiplied.
+        # A Transpose may follow the Mul of the second operand.
         right = g.op.Mul(b, t)
         if g.option("transposed"):
             right = g.op.Transpose(right, perm=g.capture("perm"))

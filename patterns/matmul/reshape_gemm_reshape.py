@@ -18,15 +18,16 @@ from .._shapes import reshape_target
 class ReshapeGemmReshapePattern(EasyPatternOptimization):
     """Reshape(Gemm(Reshape(x), w, b)) → Add(MatMul(x, w), b)
 
-    What: multiplies x in its own shape, and adds only if there is a bias.
-    Why: no shapes are computed; runtimes that are faster with Gemm merge the axes themselves.
+    What: multiplies x without merging its leading axes. The Add is written only if there is a bias.
+    Why: no target shapes are computed. Runtimes that are faster with Gemm merge the axes
+    themselves.
     Refuses when:
-    1. shapes are unknown, or axes other than those before the last are merged and split, and no
-       Reshape to a constant target makes up for that.
-    2. the MatMul is scaled, or an operand transposed (except constant weights that nothing else
-       reads, which are stored transposed).
-    3. b is more than one row.
-    4. a computed size may be 0 at run time: it would copy another size in its place.
+    1. shapes are unknown. Or the leading axes of result and x differ, and no Reshape of x to a
+       constant target makes them equal.
+    2. the Gemm has a factor, or an operand is transposed. (A constant weight of its own may be: it
+       is stored transposed.)
+    3. b has more than one row.
+    4. a computed size may be 0 at run time: Reshape reads a 0 as "copy the size of the operand".
     """
 
     phase = "specialize"

@@ -18,16 +18,16 @@ from .._shapes import reshape_target
 class ReshapeMatMulReshapePattern(EasyPatternOptimization):
     """Reshape(MatMul(Reshape(a), Reshape(b))) → MatMul(a, b)
 
-    What: multiplies the tensors in their own shapes, when only batch axes are merged before and
-    split after, or split and merged; with a matrix as b, also the rows of a. Where one of the three
-    Reshapes is missing, one remains: of the other operand, or of the result.
-    Why: three nodes less, or one, and often the chains that compute their targets; batched MatMuls
-    of torch export this way.
+    What: multiplies the tensors in their own shapes, if the Reshapes only merge and split batch
+    axes. If b is a matrix, they may also merge the rows of a. If one of the three Reshapes is
+    missing, one Reshape remains: of the other operand, or of the result.
+    Why: one or three nodes fewer, and often the nodes that compute their targets. Batched MatMuls
+    of torch have this form.
     Refuses when:
     1. a shape is unknown.
     2. rows or columns change, or the result has other batch axes than the operands.
-    3. a computed size may be 0 at run time: it would copy another size in its place.
-    4. the Reshape that is left would need a computed target.
+    3. a computed size may be 0 at run time: Reshape reads a 0 as "copy the size of the operand".
+    4. the remaining Reshape would need a computed target.
     """
 
     min_opset = 5

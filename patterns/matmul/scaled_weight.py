@@ -1,4 +1,4 @@
-"""MatMuls whose weight absorbs a factor of each column of the operand or of the result."""
+"""MatMuls whose weight absorbs a factor for each column of the operand or of the result."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ from ._matmul import contracts
 
 
 class _ScaledWeight(PatternOptimization):
-    """A MatMul whose weight takes over the factor of each column."""
+    """A MatMul whose weight absorbs a factor for each column."""
 
     exactness = "rounding"
     min_opset = 7
@@ -32,16 +32,16 @@ class _ScaledWeight(PatternOptimization):
 class GemmBatchNormalizationPattern(_ScaledWeight, _FollowingAffine):
     """BatchNormalization(Gemm(a, w, c)) → Gemm(a, w', c')
 
-    What: multiplies the columns of the second matrix by the factors, and moves the rest into the
-    bias; the same for MatMul.
+    What: multiplies the columns of the second matrix by the factors of the normalization, and moves
+    its shift into the bias. The same for MatMul.
     Why: saves one pass over the result.
     Refuses when:
-    1. the second matrix is not constant, or the bias is neither constant nor the same for all rows.
-    2. a parameter of the normalization is not constant, a variance is negative, a factor is not
-       finite, or a mean is very large compared with the deviation.
+    1. the second matrix or the bias is not constant, or the bias differs from row to row.
+    2. a parameter of the normalization is not constant, a variance is negative, or a factor is not
+       finite. Or a mean is very large compared with its standard deviation.
     3. a new constant leaves the range of its type.
-    4. MatMul is not one of two matrices.
-    5. ``beta`` is not 1, and the sum may have no terms: onnxruntime ignores ``beta`` then.
+    4. an operand of the MatMul is not a matrix.
+    5. ``beta`` is not 1, and the summed dimension may be 0: onnxruntime ignores ``beta`` then.
     """
 
     following = ("BatchNormalization",)
@@ -93,14 +93,14 @@ class GemmBatchNormalizationPattern(_ScaledWeight, _FollowingAffine):
 class MatMulAddMulPattern(_ScaledWeight, _FollowingAffine):
     """(MatMul(x, w) + b) · s → MatMul(x, w · s) + b · s
 
-    What: multiplies the columns of a weight by the factors of the columns of its result, with or
-    without a bias, of any rank.
-    Why: saves one pass over the result: layers of ConvNeXt, BEiT, DINOv2 and CaiT end this way.
+    What: moves a factor for each column of the result into the weight and the bias, if there is
+    one. x may have any rank from 2 on.
+    Why: saves one pass over the result. Layers of ConvNeXt, BEiT, DINOv2 and CaiT end this way.
     Refuses when:
-    1. the weight is not a matrix, is computed or in large external data, or is used elsewhere as
-       well (there would be two copies).
-    2. bias or factors differ along another axis than the last one, change the shape, or a factor is
-       not finite or very small.
+    1. the weight is not a matrix, or is computed or in large external data. Or another node reads
+       it, so that it would be stored twice.
+    2. bias or factors differ along another axis than the last one or change the shape, or a factor
+       is not finite or very small.
     3. a new constant leaves the range of its type.
     """
 
@@ -151,17 +151,17 @@ class MatMulAddMulPattern(_ScaledWeight, _FollowingAffine):
 class MulMatMulPattern(_ScaledWeight):
     """MatMul(x · s, w) → MatMul(x, s · w)
 
-    What: multiplies the rows of a weight by the factors of the columns that they multiply; the same
-    for quotients, and for Gemm.
+    What: moves a factor for each column of x into the rows of the weight. The same for divisors,
+    and for Gemm.
     Why: saves one pass over the input. It runs last, so that patterns that recognize normalizations
-    match the factors. It is in no preset: onnxruntime's fusions of Gelu and of normalizations do
-    not match without the factor.
+    match the factors. It is in no preset: without the factor, onnxruntime's fusions of Gelu and of
+    normalizations do not match.
     Refuses when:
-    1. the weight is not a constant matrix, is computed, in large external data, or used elsewhere
-       as well (there would be two copies).
-    2. the weight is not finite, or the left operand is transposed.
-    3. the constant differs along another axis, changes the shape or is not finite, a factor is
-       extreme, or is read elsewhere.
+    1. the weight is not a constant matrix, or is computed or in large external data. Or another
+       node reads it, so that it would be stored twice.
+    2. the weight is not finite, or the first operand is transposed.
+    3. the factors differ along another axis, change the shape, or are not finite, very small or
+       very large. Or another node reads the scaled tensor.
     4. a new constant leaves the range of its type.
     """
 

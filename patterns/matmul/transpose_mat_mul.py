@@ -1,4 +1,4 @@
-"""MatMul of a transposed operand."""
+"""MatMul of a transposed operand, without FusedMatMul."""
 
 from xoptim.match import (
     EasyPatternOptimization,
@@ -24,25 +24,24 @@ class _TransposeMatMul(EasyPatternOptimization):
 class TransposeMatMulReshapePattern(_TransposeMatMul):
     """MatMul(x, Transpose(w)) → Reshape(Gemm(Reshape(x), w, transB=1))
 
-    What: the rows of x are multiplied as one matrix by a matrix that is read by columns.
-    Why: the matrix, such as an embedding, is neither transposed nor stored twice. Where a runtime
-    transposes it in every run, as onnxruntime does with graph optimizations disabled, one row takes
-    0.17 of the time, and 128 take 0.57. With them enabled, one row takes as long; scores of many
-    tokens that are an output take 1.04, since the last Reshape copies them.
+    What: merges the leading axes of x, and lets Gemm read w transposed.
+    Why: w, such as an embedding, is neither transposed nor stored twice. With ORT graph
+    optimizations disabled, onnxruntime transposes it in every run: one row takes 0.17 of the time,
+    and 128 rows 0.57. With these optimizations, one row takes as long. For logits of many tokens
+    that are a graph output, the MatMul takes 1.04, since the last Reshape copies them.
     Refuses when:
-    1. x is not known to have three axes or more, or w is not a matrix of known size with at least
-       one row and column.
+    1. x is not known to have three axes or more, or w is not a nonempty matrix of static shape.
     2. the provider has no kernel of Gemm for the type (as for integers).
     3. w is a constant of fewer than 2¹⁶ elements: onnxruntime transposes it when loading.
     """
 
     phase = "target"
-    priority = 9  # FusedMatMul is one node, and as fast, where operators of onnxruntime are allowed
+    priority = 9  # after FusedMatMul, which is a single node and as fast, if contrib is allowed
     min_opset = 15
     providers = ("cpu",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol) -> Symbol:
-        # The second operand: rows of the first one would not stay together.
+        # Only the second operand: the leading axes of a transposed x cannot be merged.
         return g.op.MatMul(x, g.op.Transpose(w, perm=[1, 0]))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -71,12 +70,12 @@ class TransposeMatMulVectorPattern(_TransposeMatMul):
     """MatMul(Transpose(x), v) → MatMul(v, x), for a vector v
 
     What: swaps the operands, so that no Transpose is needed.
-    Why: onnxruntime 1.32 merges such a Transpose into the MatMul, and then sums along the wrong
-    axis, without an error. It multiplies a vector by a matrix in 0.02 to 0.3 of the time, so that
-    MatMul(v, Transpose(x)) stays as it is.
+    Why: onnxruntime 1.32 fuses such a Transpose into the MatMul, and then sums along the wrong
+    axis, without an error. (The opposite form MatMul(v, Transpose(x)) is left alone: swapping it
+    was measured to be 3 to 50 times slower.)
     Refuses when:
     1. v is not a vector, or the rank of x is not known.
-    2. other axes than the last two change their places.
+    2. the Transpose does not swap just the last two axes.
     """
 
     onnxruntime = "<1.33"
@@ -86,9 +85,9 @@ class TransposeMatMulVectorPattern(_TransposeMatMul):
         return g.op.MatMul(g.op.Transpose(x, attributes=g.capture("attributes")), v)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        places = permutation(g, m.nodes[0]) or []  # (1)
-        rank = len(places)
-        swaps = places[-2:] == [rank - 1, rank - 2] and places[:-2] == [*range(rank - 2)]
+        perm = permutation(g, m.nodes[0]) or []  # (1)
+        rank = len(perm)
+        swaps = perm[-2:] == [rank - 1, rank - 2] and perm[:-2] == [*range(rank - 2)]
         # (2)
         return swaps or self.none(
             m.nodes[0], msg="the Transpose does not swap just the last two axes"

@@ -1,1 +1,1 @@
-"""Elements in another arrangement: Transpose, Reshape, Flatten, Squeeze and Unsqueeze."""
+"""Movements, which only rearrange elements: Transpose, Reshape, Flatten, Squeeze and Unsqueeze."""

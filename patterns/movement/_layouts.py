@@ -1,7 +1,7 @@
-"""How operators work in another layout, with the axes of their operands and results permuted.
+"""Operators in another layout: with permuted axes of their operands and results.
 
-A value in the layout ``perm`` is its Transpose by ``perm``: axis i there is axis ``perm[i]`` of the
-value.
+A value in the layout ``perm`` is its Transpose by ``perm``: axis i of the layout is axis
+``perm[i]`` of the value.
 """
 
 import math
@@ -23,8 +23,8 @@ Perm = tuple[int, ...]
 
 _NORMALIZED: Final = ("Softmax", "LogSoftmax", "Hardmax")
 _STEP: Final = 32
-"""Elements that a broadcast operator computes in the time that it takes from one run of elements to
-the next.
+"""Overhead of a broadcast operator in onnxruntime between two runs of adjacent elements, as the
+number of elements that it computes in the same time.
 """
 
 
@@ -33,12 +33,11 @@ class Carried:
     """A node that works in another layout.
 
     Attributes:
-        operands: layout of each operand that changes its layout, by its place.
+        operands: layout of each operand whose layout changes, by the index of the operand.
         results: layout of each result.
-        changed: parameters that change.
-        cost: what the operator takes besides its work, in copies of the first result, before and
-            after.
-        swapped: whether the two operands change places.
+        changed: new values of parameters: attributes by name, operands by index.
+        cost: overhead before and after the change, in copies of the first result.
+        swapped: whether the two operands are exchanged.
     """
 
     operands: Mapping[int, Perm]
@@ -49,22 +48,25 @@ class Carried:
 
 
 def inverse(perm: Sequence[int]) -> Perm:
-    """The permutation that undoes another one."""
+    """The inverse of a permutation."""
     return tuple(sorted(range(len(perm)), key=perm.__getitem__))
 
 
 def composed(first: Sequence[int], second: Sequence[int]) -> Perm:
-    """The permutation that has the effect of two in a row."""
+    """The permutation that equals ``first`` followed by ``second``."""
     return tuple(first[axis] for axis in second)
 
 
 def is_identity(perm: Sequence[int]) -> bool:
-    """Whether a permutation leaves each axis in its place."""
+    """Whether a permutation moves no axis."""
     return list(perm) == list(range(len(perm)))
 
 
 def relaid(array: np.ndarray, perm: Perm) -> np.ndarray:
-    """A constant in a layout of the tensors that it is broadcast to, which may have more axes."""
+    """A constant in the layout ``perm`` of the tensor that it is broadcast to.
+
+    This tensor may have more axes than the constant.
+    """
     lead = len(perm) - array.ndim
     moved = array.reshape((1,) * lead + array.shape).transpose(perm)
     ones = next((axis for axis, size in enumerate(moved.shape) if size != 1), moved.ndim)
@@ -72,7 +74,10 @@ def relaid(array: np.ndarray, perm: Perm) -> np.ndarray:
 
 
 def can_be_relaid(g: GraphView, name: str) -> bool:
-    """Whether a value is a constant that can be stored in another layout without a larger model."""
+    """Whether a value is a constant whose layout can be changed without a much larger model.
+
+    It is small, or no other node reads it, so that the original is dropped.
+    """
     shape = g.static_shape(name) if g.is_constant(name) else None
     return shape is not None and (
         math.prod(shape) <= FOLD_LIMIT or (g.is_stored(name) and g.is_exclusive(name))
@@ -80,9 +85,9 @@ def can_be_relaid(g: GraphView, name: str) -> bool:
 
 
 def carried(g: GraphView, node: Node, value: str, perm: Perm) -> Carried | None:
-    """How a node works when one of its operands or results has a layout.
+    """The form of a node in which its operand or result ``value`` has the layout ``perm``.
 
-    ``None`` when it cannot, or that is not known.
+    ``None`` if there is no such form, or it is unknown.
     """
     axes = (
         axes_of(g, node) if node.op_type not in ELEMENTWISE or g.has_type(node.input[0]) else None
@@ -105,22 +110,22 @@ def carried(g: GraphView, node: Node, value: str, perm: Perm) -> Carried | None:
         return None
     results = tuple(map(_between, axes.results, moved.results))
     operands: dict[int, Perm] = {}
-    for place, (old, new) in enumerate(zip(axes.operands, moved.operands, strict=True)):
+    for index, (old, new) in enumerate(zip(axes.operands, moved.operands, strict=True)):
         if (
             old is None
             or new is None
-            or all(dim == 1 for dim in g.try_infer_shape(node.input[place]) or ())
+            or all(dim == 1 for dim in g.try_infer_shape(node.input[index]) or ())
         ):
             continue
         if old.is_apart and new.labels == old.labels:
             continue
         lead = len(results[0]) - len(old.labels)
         if lead and old.broadcasts and {*moved.results[0][lead:]} != {*old.labels}:
-            if not can_be_relaid(g, node.input[place]):
+            if not can_be_relaid(g, node.input[index]):
                 return None
-            operands[place] = results[0]
+            operands[index] = results[0]
         elif new.labels != old.labels:
-            operands[place] = _between(old.labels, new.labels)
+            operands[index] = _between(old.labels, new.labels)
     changed = parameters(g, node, moved)
     if node.op_type == "Resize" and not _interpolates_along_the_last(g, node, results[0]):
         return None
@@ -134,13 +139,14 @@ def _between(old: Labels, new: Labels) -> Perm:
 
 
 def _interpolates_along_the_last(g: GraphView, node: Node, perm: Perm) -> bool:
-    """Whether a Resize interpolates along the last two axes only: onnxruntime is slow along others,
-    or has no kernel.
+    """Whether a Resize in the layout ``perm`` interpolates along the last two axes only.
+
+    Along other axes, onnxruntime is slow, or has no kernel.
     """
     source, result = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
     if source is None or result is None:
         return False
-    resized = {place for place, axis in enumerate(perm) if source[axis] != result[axis]}
+    resized = {index for index, axis in enumerate(perm) if source[axis] != result[axis]}
     return node.get_attribute("mode") in (None, "nearest") or resized <= {
         len(perm) - 2,
         len(perm) - 1,
@@ -148,10 +154,10 @@ def _interpolates_along_the_last(g: GraphView, node: Node, perm: Perm) -> bool:
 
 
 def _cost(g: GraphView, node: Node, perm: Perm) -> tuple[int, int]:
-    """The cost of a node besides its work, before and after.
+    """The overhead of a node before and after the change of layout.
 
-    Along another axis than the last one, onnxruntime permutes the operand of a Softmax before and
-    after it.
+    If a Softmax is not along the last axis, onnxruntime transposes its operand and its result: two
+    copies.
     """
     if node.op_type in STRETCHING:
         return _waste(g, node, range(len(perm))), _waste(g, node, perm)
@@ -160,11 +166,10 @@ def _cost(g: GraphView, node: Node, perm: Perm) -> tuple[int, int]:
 
 
 def _waste(g: GraphView, node: Node, perm: Sequence[int]) -> int:
-    """The time that onnxruntime spends between the runs of a broadcast operator, in copies of the
-    result.
+    """The overhead of a broadcast operator between its runs, in copies of the result.
 
-    It computes one run of elements at a time, along the last axes that are broadcast alike, and
-    takes as long for the step to the next run as for `_STEP` elements.
+    onnxruntime computes one run of adjacent elements at a time: along the last axes in which the
+    same operands have size 1. The step to the next run takes as long as `_STEP` elements.
     """
     inferred = [shape for name in node.input if (shape := g.try_infer_shape(name)) is not None]
     shapes = [(*(1 for _ in range(len(perm) - len(shape))), *shape) for shape in inferred]
@@ -201,7 +206,7 @@ MOVING: Final = frozenset(
         "Unsqueeze",
     )
 )
-"""Operators with the same bits in any layout."""
+"""Operators that give the same bits in any layout."""
 
 SUMMING: Final = frozenset(
     (
@@ -218,7 +223,11 @@ SUMMING: Final = frozenset(
         "Softmax",
     )
 )
-"""Operators that add up, meet a NaN, or round in another order in another layout."""
+"""Operators that give the same numbers in any layout, except for rounding. They sum in another
+order, or onnxruntime rounds them by the index of an element.
+"""
 
 CHANGING_RANK: Final = frozenset((*REDUCTIONS, "ArgMax", "ArgMin", "Squeeze", "Gather"))
-"""The layout of the operand determines the layout of the result, not the other way round."""
+"""Operators whose result has fewer axes. The layout of the operand determines the layout of the
+result, but not the other way round.
+"""

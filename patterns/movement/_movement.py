@@ -1,9 +1,8 @@
-"""Chains of Reshape, Transpose, Squeeze, Unsqueeze and Flatten as one rearrangement of the factors
-of axes.
+"""Chains of Reshape, Transpose, Squeeze, Unsqueeze and Flatten, as one rearrangement of factors.
 
-Each axis is a product of factors. Reshape groups the same sequence of factors in another way,
-Transpose permutes groups: the order of the source's factors in the result determines the
-rearrangement.
+The size of each axis is a product of factors. A Reshape groups the same sequence of factors in
+another way, and a Transpose permutes groups. So the order of the source's factors in the result
+determines the rearrangement.
 """
 
 from __future__ import annotations
@@ -29,41 +28,43 @@ NEW: Final = -1
 
 
 def axes_after(op_type: str, numbers: list[int], axes: Sequence[int]) -> list[int] | None:
-    """The axes of a source after a Transpose, Squeeze or Unsqueeze; ``None`` when it is not valid.
+    """The axes of the result of a Transpose, Squeeze or Unsqueeze, as axes of a source.
+
+    ``None`` if the node is not valid.
 
     Args:
         op_type: the operator.
         numbers: its perm or axes.
-        axes: the axes of its operand, each an axis of the source, or `NEW`.
+        axes: the axes of its operand: each is the number of an axis of the source, or `NEW`.
     """
     if op_type == "Transpose":
         is_valid = sorted(numbers) == [*range(len(axes))]
-        return [axes[place] for place in numbers] if is_valid else None
+        return [axes[number] for number in numbers] if is_valid else None
     rank = len(axes) + (len(numbers) if op_type == "Unsqueeze" else 0)
-    places = {normalized(number, rank) for number in numbers}
-    if None in places:
+    listed = {normalized(number, rank) for number in numbers}
+    if None in listed:
         return None
-    if op_type == "Squeeze":  # which may list an axis twice
-        return [axis for place, axis in enumerate(axes) if place not in places]
-    rest = iter(axes)
-    if len(places) < len(numbers):
+    if op_type == "Squeeze":  # A Squeeze may list an axis twice, an Unsqueeze may not.
+        return [axis for index, axis in enumerate(axes) if index not in listed]
+    source_axes = iter(axes)
+    if len(listed) < len(numbers):
         return None
-    return [NEW if place in places else next(rest) for place in range(rank)]
+    return [NEW if index in listed else next(source_axes) for index in range(rank)]
 
 
 def axes_movement(axes: Sequence[int], rank: int) -> Movement | None:
-    """The movement that takes the axes of a source of some rank in this order.
+    """The single movement from a source of rank ``rank`` to a result with the axes ``axes``.
 
-    ``None`` when it takes several: a Squeeze, a Transpose and an Unsqueeze are always enough. A new
-    axis in the place of a removed one is that axis, as both have size 1.
+    ``None`` if one movement is not enough; a Squeeze, a Transpose and an Unsqueeze always are. A
+    new axis in the place of a removed axis is the same axis, since both have size 1.
     """
-    if [*range(rank)] == [place if axis == NEW else axis for place, axis in enumerate(axes)]:
+    if [*range(rank)] == [index if axis == NEW else axis for index, axis in enumerate(axes)]:
         return "", []
-    kept = [axis for axis in axes if axis != NEW]
+    source_axes = [axis for axis in axes if axis != NEW]
     steps = (
-        ("Squeeze", [axis for axis in range(rank) if axis not in kept]),
-        ("Transpose", kept if kept != sorted(kept) else []),
-        ("Unsqueeze", [place for place, axis in enumerate(axes) if axis == NEW]),
+        ("Squeeze", [axis for axis in range(rank) if axis not in source_axes]),
+        ("Transpose", source_axes if source_axes != sorted(source_axes) else []),
+        ("Unsqueeze", [index for index, axis in enumerate(axes) if axis == NEW]),
     )
     movements = [(op_type, numbers) for op_type, numbers in steps if numbers]
     return movements[0] if len(movements) == 1 else None
@@ -71,13 +72,14 @@ def axes_movement(axes: Sequence[int], rank: int) -> Movement | None:
 
 @dataclass(frozen=True)
 class Rearrangement:
-    """Where the axes of a tensor come from.
+    """The factors of the axes of a source, and of the axes of a result.
+
+    Factors are numbered 0, 1, ... in the order of the source, outermost first.
 
     Attributes:
-        source: for each axis of the source, its factors, outermost first: numbers that rise from
-            the first to the last. An axis of size 1 has none.
-        result: for each axis of the result, its factors.
-        sizes: size of each factor.
+        source: the factors of each axis of the source; none for an axis of size 1.
+        result: the factors of each axis of the result.
+        sizes: the size of each factor.
     """
 
     source: list[list[int]]
@@ -86,17 +88,19 @@ class Rearrangement:
 
 
 def follow(shape: Shape, chain: Sequence[tuple[list[int] | None, Shape]]) -> Rearrangement | None:
-    """The rearrangement that a chain makes; ``None`` when some axes have no known common factors.
+    """The rearrangement of a chain of movements; ``None`` if common factors of sizes are unknown.
 
-    The chain lists for each node its permutation, ``None`` unless it is a Transpose, and the shape
-    of its result.
+    Args:
+        shape: the shape of the source.
+        chain: for each node, its permutation (``None`` unless it is a Transpose), and the shape of
+            its result.
     """
     factors: list[Dim] = []
     groups: list[list[_Factor]] = []
-    whole: list[_Factor] = []
+    dimensions: list[_Factor] = []
     for dim in shape:
         groups.append([] if dim == 1 else [_Factor(dim)])
-        whole += groups[-1]
+        dimensions += groups[-1]
     source = [list(group) for group in groups]
     for perm, dims in chain:
         if perm is not None:
@@ -106,7 +110,7 @@ def follow(shape: Shape, chain: Sequence[tuple[list[int] | None, Shape]]) -> Rea
         if regrouped is None:
             return None
         groups = regrouped
-    leaves = [leaf for factor in whole for leaf in factor.leaves()]
+    leaves = [leaf for factor in dimensions for leaf in factor.leaves()]
     number = {id(leaf): position for position, leaf in enumerate(leaves)}
     factors = [leaf.size for leaf in leaves]
 
@@ -119,7 +123,7 @@ def follow(shape: Shape, chain: Sequence[tuple[list[int] | None, Shape]]) -> Rea
 
 
 class _Factor:
-    """A factor that may be split in two later on."""
+    """A factor of the size of an axis, which a later Reshape may split in two."""
 
     __slots__ = ("parts", "size")
 
@@ -136,19 +140,19 @@ class _Factor:
 
 
 def _regroup(factors: list[_Factor], dims: Shape) -> list[list[_Factor]] | None:
-    """The factors, in order, as the axes of another shape.
+    """The factors, in order, grouped into the axes of another shape; ``None`` if unknown.
 
-    One that belongs to two axes is split.
+    A factor that belongs to two axes is split.
     """
-    rest = factors[::-1]
+    pending = factors[::-1]
     groups: list[list[_Factor]] = []
     for dim in dims:
         group: list[_Factor] = []
         need = dim
         while need != 1:
-            if not rest or need == 0 or rest[-1].size == 0:
+            if not pending or need == 0 or pending[-1].size == 0:
                 return None
-            factor = rest.pop()
+            factor = pending.pop()
             quotient = exact_quotient(need, factor.size)
             if quotient is None:
                 inner = exact_quotient(factor.size, need)
@@ -156,23 +160,22 @@ def _regroup(factors: list[_Factor], dims: Shape) -> list[list[_Factor]] | None:
                     return None
                 factor.parts = _Factor(need), _Factor(inner)
                 factor, remainder = factor.parts
-                rest.append(remainder)
+                pending.append(remainder)
                 quotient = 1
             group.append(factor)
             need = quotient
         groups.append(group)
-    return None if rest else groups
+    return None if pending else groups
 
 
 @dataclass(frozen=True)
 class MovementPlan:
-    """The fewest nodes for a rearrangement: Reshape to ``before``, Transpose by ``perm``, Reshape
-    to the result.
+    """Nodes for a rearrangement: at most a Reshape, a Transpose and a Reshape.
 
     Attributes:
-        before: shape to permute, ``None`` for the shape of the source.
-        perm: permutation, ``None`` for none.
-        after: whether the result has another shape than the permuted tensor.
+        before: target of the first Reshape; ``None`` without one.
+        perm: permutation of the Transpose; ``None`` without one.
+        after: whether there is a second Reshape, to the shape of the result.
     """
 
     before: Shape | None
@@ -185,12 +188,11 @@ class MovementPlan:
         return (self.before is not None) + (self.perm is not None) + self.after
 
 
-def plans(moved: Rearrangement, source: Shape, result: Shape, most: int) -> list[MovementPlan]:
-    """Ways to do a rearrangement with at most this many nodes, the shortest first.
+def plans(moved: Rearrangement, source: Shape, result: Shape, max_nodes: int) -> list[MovementPlan]:
+    """Plans for a rearrangement with at most ``max_nodes`` nodes, the shortest first.
 
-    Of two ways of equal length, which take equally long, the one that reshapes first comes first:
-    exporters split heads before they move them, so that layers that were shortened and layers that
-    were not are alike.
+    Of two plans of equal length, the plan with the Reshape first comes first. Both take equally
+    long, but exporters write a Reshape first: so shortened layers look like all others.
     """
     order = [factor for axis in moved.result for factor in axis]
     if order == sorted(order):
@@ -200,7 +202,7 @@ def plans(moved: Rearrangement, source: Shape, result: Shape, most: int) -> list
     if direct is not None:
         perm = _with_ones(direct, [i for i, axis in enumerate(moved.source) if not axis], result)
         candidates.append(MovementPlan(None, perm, tuple(source[axis] for axis in perm) != result))
-    inverse = _units(moved.result, range(len(moved.sizes))) if most > 1 else None
+    inverse = _units(moved.result, range(len(moved.sizes))) if max_nodes > 1 else None
     if inverse is not None:
         unit_order = _with_ones(
             inverse, [i for i, axis in enumerate(moved.result) if not axis], source
@@ -208,7 +210,7 @@ def plans(moved: Rearrangement, source: Shape, result: Shape, most: int) -> list
         before = tuple(result[axis] for axis in unit_order)
         perm = [unit_order.index(axis) for axis in range(len(result))]
         candidates.append(MovementPlan(before if before != source else None, perm, after=False))
-    if most > 2:
+    if max_nodes > 2:
         starts = _blocks(order)
         blocks = sorted(starts)
         before = tuple(
@@ -217,29 +219,33 @@ def plans(moved: Rearrangement, source: Shape, result: Shape, most: int) -> list
         candidates.append(
             MovementPlan(before, [blocks.index(block) for block in starts], after=True)
         )
-    candidates = [plan for plan in candidates if plan.nodes <= most]
+    candidates = [plan for plan in candidates if plan.nodes <= max_nodes]
     return sorted(candidates, key=lambda plan: (plan.nodes, plan.after, len(plan.perm or ())))
 
 
 def _units(axes: Sequence[Sequence[int]], order: Sequence[int]) -> list[int] | None:
-    """The order of axes that puts their factors in the given order; ``None`` if none does without
-    splitting an axis.
+    """The order of axes in which their factors have the order ``order``.
+
+    ``None`` if an axis would have to be split.
     """
     owner = {factor: axis for axis, factors in enumerate(axes) for factor in factors}
     units = list(dict.fromkeys(owner[factor] for factor in order))
     return units if [factor for axis in units for factor in axes[axis]] == list(order) else None
 
 
-def _with_ones(units: list[int], ones: list[int], wanted: Shape) -> list[int]:
-    """Axes of size 1 put where the wanted shape has them, if it has as many; in front otherwise."""
-    if sum(dim == 1 for dim in wanted) != len(ones) or len(wanted) != len(units) + len(ones):
+def _with_ones(units: list[int], ones: list[int], target: Shape) -> list[int]:
+    """The axes ``units`` and the axes ``ones`` of size 1, in one order.
+
+    Axes of size 1 are where ``target`` has them, if it has as many; otherwise in front.
+    """
+    if sum(dim == 1 for dim in target) != len(ones) or len(target) != len(units) + len(ones):
         return ones + units
-    rest, free = iter(units), iter(ones)
-    return [next(free) if dim == 1 else next(rest) for dim in wanted]
+    larger_axes, one_axes = iter(units), iter(ones)
+    return [next(one_axes) if dim == 1 else next(larger_axes) for dim in target]
 
 
 def _blocks(order: Sequence[int]) -> list[tuple[int, int]]:
-    """Runs of factors that stay together, as (first, end), in the order of the result."""
+    """Runs of consecutive factors, as (first, end), in the order of the result."""
     blocks: list[tuple[int, int]] = []
     for factor in order:
         if blocks and blocks[-1][1] == factor:
@@ -250,8 +256,9 @@ def _blocks(order: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def may_be_one(g: GraphView, moves: Sequence[Node], source: Shape, result: Shape) -> bool:
-    """A quick test whether one node might do: a Transpose keeps the number of axes other than 1, a
-    Reshape their order.
+    """Whether one node might be enough for a chain: a quick test that may be wrongly true.
+
+    A Transpose keeps the number of axes that are not 1, a Reshape their order.
     """
     if sum(dim != 1 for dim in source) == sum(dim != 1 for dim in result):
         return True
@@ -265,10 +272,10 @@ def may_be_one(g: GraphView, moves: Sequence[Node], source: Shape, result: Shape
 
 
 def main_operand(g: GraphView, node: Node) -> int | None:
-    """The operand that a chain of movements goes through; ``None`` when a node is not part of one.
+    """The index of the operand through which a chain of movements goes on.
 
-    It is the first operand of a movement or of an elementwise operator, and the tensor of an
-    operator that combines a tensor with a number.
+    It is the first operand of a movement or of an elementwise operator. For a broadcasting operator
+    with a scalar constant, it is the other operand. ``None`` for all other nodes.
     """
     if node.domain or not node.input:
         return None
@@ -281,12 +288,12 @@ def main_operand(g: GraphView, node: Node) -> int | None:
     numbers = [g.get_constant_scalar(name) is not None for name in node.input]
     if sum(numbers) != 1:
         return None
-    place = numbers.index(False)
-    return place if g.same_shape(node.input[place], node.output[0]) else None
+    index = numbers.index(False)
+    return index if g.same_shape(node.input[index], node.output[0]) else None
 
 
 class Link(NamedTuple):
-    """A node of a chain and the operand that the chain goes through."""
+    """A node of a chain, and the index of the operand through which the chain goes."""
 
     node: Node
     place: int
@@ -302,23 +309,23 @@ class Link(NamedTuple):
         return self.node.input[self.place]
 
 
-def chain_above(g: GraphView, node: Node, most: int) -> list[Link]:
-    """The chain of movements and elementwise operators that ends at a movement and begins at one.
+def chain_above(g: GraphView, node: Node, max_movements: int) -> list[Link]:
+    """The chain of movements and elementwise operators that ends at ``node``.
 
-    Nothing else reads the results in between. All shapes are known, and hold even where a size is 0
-    at run time. The number of movements is limited, so that the time a graph takes stays
-    proportional to its size.
+    It begins and ends at a movement. No other node reads the results in between. All shapes are
+    known, and hold even if a size is 0 at run time. With at most ``max_movements`` movements, the
+    time for a graph stays proportional to its size.
     """
     chain: list[Link] = []
     here: Node | None = node
     count = end = 0
-    while here is not None and count < most:
-        place = main_operand(g, here)
-        if place is None or not g.has_shape(here.input[place]) or not g.has_shape(here.output[0]):
+    while here is not None and count < max_movements:
+        index = main_operand(g, here)
+        if index is None or not g.has_shape(here.input[index]) or not g.has_shape(here.output[0]):
             break
         if (chain and not g.is_exclusive(here.output[0])) or not reshapes_as_inferred(g, here):
             break
-        chain.append(Link(here, place))
+        chain.append(Link(here, index))
         if chain[-1].moves:
             count, end = count + 1, len(chain)
         here = g.node_before(chain[-1].source)
@@ -326,10 +333,9 @@ def chain_above(g: GraphView, node: Node, most: int) -> list[Link]:
 
 
 def may_come_first(g: GraphView, chain: Sequence[Link], rank: int) -> bool:
-    """Whether the operators of a chain that work on each element alone keep the shape of a tensor
-    of this rank.
+    """Whether the elementwise operators of a chain keep the shape of a tensor of this rank.
 
-    A number stored with more axes than the tensor has would give it more.
+    A scalar constant that is stored with more axes than the tensor would add axes to the result.
     """
     numbers = (
         name

@@ -1,5 +1,6 @@
-"""Regions of operators that can work in another layout, and the cheapest part of a region to
-change.
+"""Regions of operators that can work in another layout, and the part of a region to change.
+
+The part is the one with the lowest cost of Transposes: a minimum cut.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from .._nodes import is_op, permutation
 from ._layouts import CHANGING_RANK, Carried, Perm, can_be_relaid, carried, composed, is_identity
 
 ALWAYS = "always"
-"""A node that is always chosen."""
+"""A stand-in for a node that is always chosen."""
 NEVER = "never"
-"""A node that is never chosen."""
+"""A stand-in for a node that is never chosen."""
 _UNLIMITED = 1 << 62
 
 
 class Term(NamedTuple):
-    """A cost that is paid when some of ``chosen`` are chosen and some of ``left`` are not.
+    """A cost that is paid if a node of ``chosen`` is chosen and a node of ``left`` is not.
 
     Attributes:
-        cost: not negative.
-        counts: the number of nodes of the result that it represents.
+        cost: 0 or more.
+        counts: the number of nodes, such as Transposes, that the result has then.
         chosen: one or more nodes, or `ALWAYS`.
         left: one or more nodes, or `NEVER`.
     """
@@ -44,25 +45,25 @@ class Term(NamedTuple):
     left: tuple[Hashable, ...]
 
     def is_paid(self, choice: set[Hashable]) -> bool:
-        """Whether a choice pays it."""
+        """Whether the cost is paid for a choice of nodes."""
         return any(node == ALWAYS or node in choice for node in self.chosen) and any(
             node not in choice for node in self.left
         )
 
 
 def price(terms: Sequence[Term], choice: set[Hashable]) -> tuple[int, int]:
-    """The cost of a choice, and the number of nodes that it represents."""
+    """The total cost of a choice of nodes, and the total number of nodes that its terms count."""
     paid = [term for term in terms if term.is_paid(choice)]
     return sum(term.cost for term in paid), sum(term.counts for term in paid)
 
 
 def cheapest(terms: Sequence[Term]) -> set[Hashable]:
-    """The smallest of the choices that cost least.
+    """The choice of nodes with the lowest cost; the smallest one if there are several.
 
-    Each term is an edge of a network, from or to a vertex of its own where it has several nodes; a
-    minimum cut between `ALWAYS` and `NEVER` leaves the chosen nodes on the side of `ALWAYS`. The
-    maximum flow is found along shortest paths (Edmonds and Karp, *Theoretical Improvements in
-    Algorithmic Efficiency for Network Flow Problems*, 1972).
+    Each term is an edge of a network. If it has several nodes at one end, the end is an auxiliary
+    vertex. A minimum cut between `ALWAYS` and `NEVER` leaves the chosen nodes on the side of
+    `ALWAYS`. It comes from a maximum flow along shortest paths (Edmonds and Karp, *Theoretical
+    Improvements in Algorithmic Efficiency for Network Flow Problems*, 1972).
     """
     residual: dict[Hashable, Counter[Hashable]] = defaultdict(Counter)
     auxiliary: set[Hashable] = {ALWAYS}
@@ -96,8 +97,9 @@ def cheapest(terms: Sequence[Term]) -> set[Hashable]:
 
 
 def _reached(residual: Mapping[Hashable, Mapping[Hashable, int]]) -> dict[Hashable, Hashable]:
-    """The vertices that can be reached from `ALWAYS`, each with the one before it on a shortest
-    path.
+    """The vertices that can be reached from `ALWAYS`.
+
+    The value of each vertex is its predecessor on a shortest path.
     """
     previous: dict[Hashable, Hashable] = {ALWAYS: ALWAYS}
     pending: list[Hashable] = [ALWAYS]
@@ -110,16 +112,17 @@ def _reached(residual: Mapping[Hashable, Mapping[Hashable, int]]) -> dict[Hashab
 
 
 _MAX_NODES: Final = 512
-"""Most nodes of a region, so that the time a graph takes stays proportional to its size."""
+"""Maximum nodes of a region, so that the time for a graph stays proportional to its size."""
 _CROWD: Final = 64
-"""A value with more readers than this stays as it is, and so does a node with more than twice as
-many operands and results.
+"""Maximum consumers of a value whose layout changes. A node may have twice as many operands and
+results.
 """
 _OVERHEAD: Final = 1024
-"""Time of a Transpose besides copying, in float32 elements that could be copied."""
+"""Fixed cost of a Transpose, in float32 elements that are copied in the same time."""
 _TYPICAL: Final = 16
 """Assumed size of a dimension that is known at run time only."""
 _FORBIDDEN: Final = 1 << 50
+"""Cost of a Transpose that must not be written: more than all others together."""
 
 
 @dataclass
@@ -127,9 +130,10 @@ class TransposeRegion:
     """Nodes around a Transpose that can work in another layout.
 
     Attributes:
-        nodes: each, and how it works in the other layout.
-        layouts: of the values that they read and write, where another layout is another tensor.
-        first: label of the first Transpose from which this region is found, ``None`` before the
+        nodes: the nodes, each with its form in the other layout.
+        layouts: the layouts of their operands and results, without values that are the same tensor
+            in both layouts.
+        first: label of the first Transpose from which this region is found; ``None`` before the
             first search for it.
     """
 
@@ -139,14 +143,14 @@ class TransposeRegion:
     _readers: dict[str, list[Node]] = field(default_factory=dict)
 
     def add(self, node: Node, how: Carried) -> None:
-        """Take in a node."""
+        """Add a node with its form in the other layout."""
         self.nodes[node] = how
         for name in dict.fromkeys(node.input):
             self._readers.setdefault(name, []).append(node)
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether it has as many nodes as a region may have: more may belong to it."""
+        """Whether the region has the maximum number of nodes, so that some may be missing."""
         return len(self.nodes) == _MAX_NODES
 
     def readers(self, name: str) -> list[Node]:
@@ -154,7 +158,7 @@ class TransposeRegion:
         return self._readers.get(name, [])
 
     def part(self, chosen: Container[Hashable]) -> TransposeRegion:
-        """Some nodes of the region, in the order of the graph."""
+        """The chosen nodes of the region, in the order of the graph."""
         part = TransposeRegion(layouts=self.layouts)
         for node in sorted((node for node in self.nodes if node in chosen), key=lambda n: n.label):
             part.add(node, self.nodes[node])
@@ -162,14 +166,15 @@ class TransposeRegion:
 
 
 def _few_readers(g: GraphView, name: str) -> list[Node]:
-    """The nodes that read a value; none if they are more than `_CROWD`."""
+    """The nodes that read a value; none if there are more than `_CROWD`."""
     readers = g.next_nodes(name)
     return readers if len(readers) <= _CROWD else []
 
 
 def region_at(g: GraphView, operators: frozenset[str], name: str, perm: Perm) -> TransposeRegion:
-    """The region of a value in the layout ``perm``, grown once for all its values while the graph
-    is unchanged.
+    """The region of a value in the layout ``perm``.
+
+    While the graph is unchanged, the region is grown once and kept for all its values.
     """
     if g.notes is None:
         return grow(g, operators, name, perm)
@@ -184,16 +189,16 @@ def region_at(g: GraphView, operators: frozenset[str], name: str, perm: Perm) ->
 
 
 def grow(g: GraphView, operators: frozenset[str], name: str, perm: Perm) -> TransposeRegion:
-    """The nodes connected to a value that can work in another layout, when the value has the layout
-    ``perm``.
-    """
+    """The region of nodes around a value that can work if the value has the layout ``perm``."""
     region = TransposeRegion(layouts={name: perm})
     pending = [name]
     for value in pending:
         layout = region.layouts[value]
         producer = g.node_before(value)
-        above = [producer] if producer is not None and producer.op_type not in CHANGING_RANK else []
-        for node in (*_few_readers(g, value), *above):
+        sources = (
+            [producer] if producer is not None and producer.op_type not in CHANGING_RANK else []
+        )
+        for node in (*_few_readers(g, value), *sources):
             is_new = (
                 node.op_type in operators
                 and node not in region.nodes
@@ -203,7 +208,7 @@ def grow(g: GraphView, operators: frozenset[str], name: str, perm: Perm) -> Tran
             if how is None:
                 continue
             moved = _values(g, node, how)
-            staying = {name for place, name in enumerate(node.input) if place not in how.operands}
+            staying = {name for index, name in enumerate(node.input) if index not in how.operands}
             fits = all(region.layouts.get(v, p) == p and v not in staying for v, p in moved.items())
             if fits and moved.get(value) == layout:
                 region.add(node, how)
@@ -213,8 +218,10 @@ def grow(g: GraphView, operators: frozenset[str], name: str, perm: Perm) -> Tran
 
 
 def is_found_from(g: GraphView, region: TransposeRegion, anchor: Node) -> bool:
-    """Whether a Transpose is the first one from which this region is found, so that it is tried
-    once, or the region is cut off.
+    """Whether ``anchor`` is the Transpose at which a region is tried, so that it is tried once.
+
+    This is the first Transpose from which the region is found. A region that is cut off is tried at
+    each of its Transposes.
     """
     if region.is_cut_off:
         return True
@@ -235,8 +242,11 @@ def _ends(g: GraphView, region: TransposeRegion) -> Iterator[int]:
 
 
 def _values(g: GraphView, node: Node, how: Carried) -> dict[str, Perm]:
-    """The values that a node reads and writes in another layout, constants not included."""
-    operands = [(node.input[place], perm) for place, perm in how.operands.items()]
+    """The layouts of the values that a node reads and writes, except constants.
+
+    A value that is the same tensor in both layouts is skipped.
+    """
+    operands = [(node.input[index], perm) for index, perm in how.operands.items()]
     results = list(zip(node.output, how.results, strict=True))
     values = {name: perm for name, perm in operands if not can_be_relaid(g, name)} | dict(results)
     moved = {name: perm for name, perm in values.items() if name and not is_identity(perm)}
@@ -248,7 +258,7 @@ def _values(g: GraphView, node: Node, how: Carried) -> dict[str, Perm]:
 
 
 def terms(g: GraphView, region: TransposeRegion) -> list[Term]:
-    """The costs of all choices of nodes of a region that could work in the other layout."""
+    """The terms of the cost of changing the layout of some nodes of a region."""
     costs: list[Term] = []
     for name, perm in region.layouts.items():
         costs += _costs(g, region, name, perm)
@@ -263,8 +273,10 @@ def terms(g: GraphView, region: TransposeRegion) -> list[Term]:
 
 
 def _after_convolutions(g: GraphView, region: TransposeRegion, is_moved: bool) -> list[Node]:
-    """Nodes after a convolution, in one of the layouts, that read no other tensor of the region:
-    biases and activations, which can be fused with it.
+    """Biases and activations that follow a convolution directly, so that both can be fused.
+
+    They read no other tensor of the region. With ``is_moved``, the nodes have the other layout, and
+    a Transpose between convolution and region may vanish.
     """
     followers: dict[Node, None] = {}
     for node in sorted(region.nodes, key=lambda n: n.label):
@@ -282,12 +294,13 @@ def _after_convolutions(g: GraphView, region: TransposeRegion, is_moved: bool) -
 
 
 def _costs(g: GraphView, region: TransposeRegion, name: str, perm: Perm) -> Iterable[Term]:
-    """The costs of the Transposes of a value."""
+    """The cost terms of the Transposes of a value."""
     producer, readers = g.node_before(name), tuple(region.readers(name))
     outside = is_needed_as_it_is(g, region, name)
     cost = new = _OVERHEAD + _copied(g, name)
-    # Integer kernels need operators right between these two, and onnxruntime changes int8 to uint8
-    # where the two are adjacent.
+    # No Transpose may come between a DequantizeLinear, an operator and a QuantizeLinear, or
+    # onnxruntime has no integer kernel. For int8, it may not come between a QuantizeLinear and its
+    # DequantizeLinear: onnxruntime converts only adjacent pairs to uint8.
     ends = ("QuantizeLinear", "DequantizeLinear")[
         :: -1 if g.try_infer_type(name) == TensorProto.INT8 else 1
     ]
@@ -308,19 +321,23 @@ def _costs(g: GraphView, region: TransposeRegion, name: str, perm: Perm) -> Iter
     if source is not None:
         if not outside and not transposes and not is_absorbed(g, source.node):
             yield Term(cost, 1, (ALWAYS,), readers)
-        whole = composed(source.perm, perm)
-        if not is_identity(whole):
+        joint_perm = composed(source.perm, perm)
+        if not is_identity(joint_perm):
             yield Term(
-                _FORBIDDEN if _ends_onnxruntime(g, name, whole) else cost, 1, readers, (NEVER,)
+                _FORBIDDEN if _ends_onnxruntime(g, name, joint_perm) else cost,
+                1,
+                readers,
+                (NEVER,),
             )
     elif equal_transpose(g, region, name) is None:
         yield Term(new, 1, readers, (NEVER,))
 
 
 def _is_free_cast(g: GraphView, node: Node | None) -> bool:
-    """Whether a Cast to float16 comes before operators that the CPU provider computes in float32.
+    """Whether a Cast to float16 feeds operators that the CPU provider computes in float32.
 
-    onnxruntime drops such a Cast, with its rounding, where no other operator is in between.
+    If the two are adjacent, onnxruntime drops the Cast and its rounding. A Transpose in between
+    would change the results.
     """
     if node is None or not is_op(node, "Cast") or node.get_attribute("to") != TensorProto.FLOAT16:
         return False
@@ -331,8 +348,10 @@ def _is_free_cast(g: GraphView, node: Node | None) -> bool:
 
 
 def _ends_onnxruntime(g: GraphView, name: str, perm: Perm) -> bool:
-    """Whether onnxruntime 1.32 crashes when it loads a Transpose of batches before a Cast that a
-    MatMul reads: its fusion swaps both, and then finds no batches in the other operand.
+    """Whether onnxruntime 1.32 would crash when it loads a model with this Transpose.
+
+    The Transpose moves the first axis behind other batch axes, and a Cast and a MatMul follow. The
+    fusion of onnxruntime swaps Transpose and Cast, and then expects batch axes in both operands.
     """
     if len(perm) < 3 or perm[:-2] != tuple(range(1, len(perm) - 1)):
         return False
@@ -344,7 +363,7 @@ def _ends_onnxruntime(g: GraphView, name: str, perm: Perm) -> bool:
 
 
 class Source(NamedTuple):
-    """A Transpose through which a value enters a region, its operand, and its permutation."""
+    """A Transpose whose result enters a region, its operand, and its permutation."""
 
     node: Node
     operand: str
@@ -352,7 +371,7 @@ class Source(NamedTuple):
 
 
 def source_of(g: GraphView, region: TransposeRegion, name: str) -> Source | None:
-    """The Transpose that makes a value from a result of a node outside the region."""
+    """The Transpose that computes a value of the region from a tensor outside, or ``None``."""
     node = g.node_before(name)
     perm = permutation(g, node) if node is not None else None
     if node is None or perm is None or g.node_before(node.input[0]) in region.nodes:
@@ -370,8 +389,9 @@ def transposes_of(g: GraphView, name: str) -> list[Node]:
 
 
 def equal_transpose(g: GraphView, region: TransposeRegion, name: str) -> Node | None:
-    """A Transpose of a value to its layout that exists, before all nodes of the region that read
-    the value.
+    """An existing Transpose of a value to its layout in the region, or ``None``.
+
+    It precedes all nodes of the region that read the value.
     """
     first = min((node.label for node in region.readers(name)), default=0)
     for node in transposes_of(g, name):
@@ -385,13 +405,14 @@ def equal_transpose(g: GraphView, region: TransposeRegion, name: str) -> Node | 
 
 
 def is_needed_as_it_is(g: GraphView, region: TransposeRegion, name: str) -> bool:
-    """Whether anything besides nodes of the region and Transposes reads a value in its own
-    layout.
+    """Whether a consumer outside the region needs a value in its original layout.
+
+    Transposes do not, because they are composed with the layout. Neither do MatMul and Gemm if they
+    can read a transposed matrix.
     """
     if g.is_output(name) or g.is_used_by_subgraph(name):
         return True
     inside = {*region.readers(name), *transposes_of(g, name)}
-    # all consumers, where they are many
     consumers = [node for node in g.next_nodes(name) if node not in inside]
     return (
         not all(_absorbs(g, node, name) for node in consumers)
@@ -401,9 +422,7 @@ def is_needed_as_it_is(g: GraphView, region: TransposeRegion, name: str) -> bool
 
 
 def is_absorbed(g: GraphView, transpose: Node) -> bool:
-    """Whether all readers of a Transpose are MatMuls that can read its operand in the layout that
-    it has.
-    """
+    """Whether all consumers of a Transpose are MatMul or Gemm that can read its operand instead."""
     name, perm = transpose.output[0], permutation(g, transpose) or []
     readers = _few_readers(g, name)
     is_swap = perm == [*range(len(perm) - 2), len(perm) - 1, len(perm) - 2] and not g.is_output(
@@ -418,8 +437,10 @@ def is_absorbed(g: GraphView, transpose: Node) -> bool:
 
 
 def _absorbs(g: GraphView, node: Node, name: str) -> bool:
-    """Whether a node can read a value transposed: Gemm reads matrices by columns, and onnxruntime
-    merges a Transpose, and a factor after it, into MatMuls of any rank.
+    """Whether a node can read a value through a Transpose of the last two axes at no cost.
+
+    Gemm has transA and transB. onnxruntime fuses a Transpose, and a factor after it, into a MatMul
+    of any rank.
     """
     if is_op(node, "Gemm"):
         return name in node.input[:2] and name not in node.input[2:]
@@ -435,8 +456,10 @@ def _absorbs(g: GraphView, node: Node, name: str) -> bool:
 
 
 def _copied(g: GraphView, name: str) -> int:
-    """The time to copy a value, in float32 elements, estimated for symbolic dimensions: half of it
-    depends on the number of elements, half on their bytes.
+    """The estimated time to copy a value, in float32 elements that are copied in the same time.
+
+    Half of the time depends on the number of elements, half on their bytes. Symbolic dimensions
+    count as `_TYPICAL`.
     """
     info = g.info(name)
     elements = math.prod(dim if isinstance(dim, int) else _typical(dim) for dim in info.shape or ())

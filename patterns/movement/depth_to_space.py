@@ -1,6 +1,4 @@
-"""Blocks of an image moved into its channels, or out of them, by a Transpose between two
-Reshapes.
-"""
+"""DepthToSpace and SpaceToDepth, which models write as a Transpose between two Reshapes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -22,15 +20,14 @@ from .._deductions import reshapes_as_inferred
 
 
 class DepthToSpacePattern(EasyPatternOptimization):
-    """Reshape(Transpose(Reshape(x, [n, b, b, c, h, w]))) → DepthToSpace(x, blocksize=b), of either
-    mode
+    """Reshape(Transpose(Reshape(x, [n, b, b, c, h, w]))) → DepthToSpace(x, blocksize=b)
 
-    What: moves blocks out of the channels with one operator.
+    What: moves blocks out of the channels with one operator, in mode DCR or CRD.
     Why: measured to take 0.39 to 0.46 of the time on onnxruntime's CPU provider, whose Transpose of
     six axes is slow.
     Refuses when:
-    1. a shape is unknown, or not one of the operator.
-    2. a computed size may be 0 at run time: it would copy another size in its place.
+    1. a shape is unknown, or does not match the operator.
+    2. a computed size may be 0 at run time: Reshape reads a 0 as "copy the size of the operand".
     3. the provider has no kernel of the operator for the type.
     """
 
@@ -50,8 +47,9 @@ class DepthToSpacePattern(EasyPatternOptimization):
         )
 
     def shapes(self, m: Match, middle: Shape) -> tuple[Shape, Shape, Any]:
-        """The shapes before and after the operator, and the block size, for the six axes in
-        between.
+        """The shapes of operand and result, and the block size, from the six axes in between.
+
+        The block size is ``None`` if blocks are not square.
         """
         n, c, h, w = (middle[axis] for axis in ((0, 3, 4, 5) if m.mode == "DCR" else (0, 1, 4, 5)))
         b, width = middle[2], middle[1 if m.mode == "DCR" else 3]

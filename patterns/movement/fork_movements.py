@@ -7,24 +7,23 @@ from .._operators import BROADCASTING, ELEMENTWISE
 from ._movement import MOVEMENTS, VIEWS, Link, main_operand, may_come_first
 
 _LIMIT: Final = 8
-"""Most branches, and most nodes of one."""
+"""Maximum number of branches, and of nodes of a branch."""
 
 
 class ForkMovementsPattern(PatternOptimization):
-    """Unsqueeze(f(x)), Unsqueeze(g(x)) → f(Unsqueeze(x)), g(Unsqueeze(x)), and so for Reshape,
-    Squeeze and Flatten
+    """Unsqueeze(f(x)), Unsqueeze(g(x)) → f(Unsqueeze(x)), g(Unsqueeze(x))
 
-    What: moves the tensor once, before elementwise operators, instead of all their results.
-    Why: one node less for each function but the first; rotary embeddings compute Cos and Sin of the
-    same angles this way. It runs last, so that patterns that recognize an embedding match the
-    angles.
+    What: moves the tensor once, before the elementwise operators f and g, instead of their results.
+    The same for Reshape, Squeeze and Flatten.
+    Why: one node fewer for each function but the first. Rotary embeddings compute Cos and Sin of
+    the same angles this way. The pattern runs last, so that patterns that recognize rotary
+    embeddings match the original angles.
     Refuses when:
-    1. a reader of the tensor does not lead through elementwise operators to the same movement, or
-       there are many.
-    2. something else reads the tensor, or a result in between.
-    3. the movement reads a computed operand: it may be computed after the tensor.
-    4. a number in between is stored with more axes than the tensor has, before or after the
-       movement.
+    1. a consumer of the tensor does not lead through elementwise operators to the same movement, or
+       there are more than eight consumers.
+    2. another node reads the tensor, or a result in between.
+    3. an operand of the movement is computed, and thus possibly only after the tensor.
+    4. a scalar constant in between has more axes than the tensor before or after the movement.
     """
 
     anchors = VIEWS
@@ -35,7 +34,7 @@ class ForkMovementsPattern(PatternOptimization):
     radius = 8
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Up to the tensor that has several readers, and down again."""
+        """Go up to the first tensor with several consumers, and from there down all branches."""
         name, steps = node.input[0], 0
         while g.is_exclusive(name) and steps < _LIMIT:
             maker = g.node_before(name)
@@ -69,9 +68,9 @@ class ForkMovementsPattern(PatternOptimization):
 
     @staticmethod
     def _branch(g: GraphView, node: Node, name: str, like: Node) -> list[Link] | None:
-        """The nodes from a reader of a tensor down to a movement equal to another one.
+        """The nodes from a consumer of ``name`` down to a movement that is equal to ``like``.
 
-        ``None`` when they do not lead there.
+        ``None`` if they do not lead to one.
         """
         links: list[Link] = []
         here: Node | None = node

@@ -21,21 +21,22 @@ _MAX_MOVEMENTS = 12
 
 
 class MovementChainPattern(PatternOptimization):
-    """Reshape, Transpose, Squeeze, Unsqueeze, Flatten in a row → as few of them as it takes
+    """Reshape, Transpose, Squeeze, Unsqueeze, Flatten in a row → the fewest that do the same
 
-    What: follows the factors of all axes through the chain and writes the same rearrangement anew:
-    nothing, a Reshape, a Transpose, or both. Elementwise operators in between then come first.
-    Why: each Transpose copies the tensor; exporters merge and split the batch axes around each
-    MatMul of an attention.
+    What: follows the factors of all axes through the chain, and writes the rearrangement with the
+    fewest nodes: none, a Reshape, a Transpose, or both. Elementwise operators in between then come
+    first.
+    Why: each Transpose copies the tensor. Exporters merge and split batch axes around each MatMul
+    of an attention.
     Refuses when:
-    1. a shape is unknown, or sizes have no factors in common that are known.
-    2. an intermediate result is read elsewhere (the chain begins there).
-    3. it takes as many nodes as before, or a Reshape whose shape is not a constant.
-    4. a computed size may be 0 at run time: a Reshape would copy another size in its place.
-    5. it takes more than 12 movements: a longer chain is shortened piece by piece, so that the time
-       stays proportional.
-    6. a number in between is stored with more axes than the tensor has at its new place.
-    7. there is a Transpose, and in between an operator that onnxruntime rounds by the place of an
+    1. a shape is unknown, or common factors of sizes are unknown.
+    2. another node reads an intermediate result. (The chain begins there.)
+    3. the result has as many nodes as before, or a Reshape with a computed target.
+    4. a computed size may be 0 at run time: Reshape reads a 0 as "copy the size of the operand".
+    5. it has more than 12 movements. (A longer chain is shortened in pieces, so that the time stays
+       proportional to its length.)
+    6. a scalar constant in between has more axes than the tensor at its new place.
+    7. there is a Transpose, and in between an operator that onnxruntime rounds by the index of an
        element.
     """
 
@@ -48,7 +49,7 @@ class MovementChainPattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         chain = chain_above(g, node, _MAX_MOVEMENTS)  # (1) (2) (4) (5)
         starts = [position for position, link in enumerate(chain) if link.moves]
-        for start in starts[:-1]:  # the longest first
+        for start in starts[:-1]:  # the longest chain first
             links = chain[start:]
             steps = self._shorter(g, links)
             if steps is not None:
@@ -69,7 +70,7 @@ class MovementChainPattern(PatternOptimization):
             return None
         if not may_come_first(g, chain, len(source)):  # (6)
             return None
-        # a cheap test that rules out most pairs
+        # This cheap test rules out most pairs.
         if len(moves) == 2 and not may_be_one(g, moves, source, result):
             return None
         order = follow(

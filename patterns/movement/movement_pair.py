@@ -1,4 +1,4 @@
-"""Two movements in a row as one: by the axes of the operand, or by the target of a Reshape."""
+"""Two movements in a row, merged into one by composing axes or editing the target of a Reshape."""
 
 import math
 from typing import ClassVar
@@ -22,7 +22,7 @@ from ._movement import NEW, axes_after, axes_movement
 
 
 class _MovementPair(EasyPatternOptimization):
-    """Two movements as one, or as none."""
+    """Two movements that become one, or none."""
 
     derives = ("movement",)
 
@@ -31,19 +31,20 @@ class _MovementPair(EasyPatternOptimization):
 
 
 class _AxesPair(_MovementPair):
-    """Two movements of complete axes, even where no shape is known.
+    """Two of Transpose, Squeeze and Unsqueeze, which move complete axes; shapes may be unknown.
 
-    `match_pattern` captures the perm or axes of both, `inner` and `outer`.
+    `match_pattern` captures the perm or axes of the first node as `inner`, of the second node as
+    `outer`.
 
     Class attributes:
-        misfit: the reason when one movement is not enough.
+        misfit: the refusal if one movement is not enough.
     """
 
     interior = "keep"
     misfit: ClassVar[str]
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Follow the axes of x through both."""
+        """Follow the axes of x through both movements."""
         (first, second), inner, outer = m.nodes, m.inner or [], m.outer or []
         if not outer and second.op_type == "Squeeze":
             return m.derive(movement=("Squeeze", []))  # removes all axes of size 1
@@ -54,7 +55,7 @@ class _AxesPair(_MovementPair):
         rank, numbers = g.info(m.x).rank, [*inner, *outer]
         if rank is None and min(numbers, default=0) < 0:  # (1)
             return self.none(second, msg="negative axes of an unknown rank")
-        if rank is None:  # the smallest one that is enough: further axes stay the last ones
+        if rank is None:  # the smallest possible rank: axes beyond it stay last
             rank = max(numbers, default=-1) + 1 + len(inner) * (first.op_type == "Squeeze")
         middle = axes_after(first.op_type, inner, range(rank))
         result = None if middle is None else axes_after(second.op_type, outer, middle)
@@ -65,12 +66,12 @@ class _AxesPair(_MovementPair):
 
 
 class TransposeTransposePattern(_AxesPair):
-    """Transpose(Transpose(x)) → Transpose(x), or x when they cancel.
+    """Transpose(Transpose(x)) → Transpose(x), or x if they cancel
 
     What: composes the two permutations.
-    Why: each Transpose copies the whole tensor.
+    Why: each Transpose copies the tensor.
     Refuses when:
-    1. a permutation is not written and the rank is unknown, so that its default is unknown.
+    1. a Transpose has no ``perm``, and its default is unknown, because the rank is unknown.
     2. a list of axes is not a permutation, as in an invalid model.
     """
 
@@ -94,17 +95,16 @@ class SqueezeSqueezePattern(_AxesPair):
     """Squeeze(Squeeze(x, a), b) → Squeeze(x, both)
 
     What: removes all axes at once.
-    Why: one node less.
+    Why: one node fewer.
     Refuses when:
-    1. an axis is counted from the end and the rank is unknown, or the first one removes all axes of
-       size 1.
+    1. an axis is counted from the end and the rank is unknown, or the first Squeeze lists no axes.
     2. an axis is out of range: such a model is not valid.
     """
 
     misfit = "the axes are not valid"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Without axes, the second Squeeze removes all axes of size 1, and so may the joint one."""
+        """If the second Squeeze lists no axes, it removes all of size 1, and so may the result."""
         return g.op.Squeeze(
             g.op.Squeeze(x, axes=g.capture("inner")), axes=g.capture("outer", optional=True)
         )
@@ -123,7 +123,7 @@ class UnsqueezeUnsqueezePattern(_AxesPair):
     """Unsqueeze(Unsqueeze(x, a), b) → Unsqueeze(x, both)
 
     What: adds all axes at once.
-    Why: one node less.
+    Why: one node fewer.
     Refuses when:
     1. an axis is counted from the end and the rank is unknown.
     2. an axis is listed twice or out of range: such a model is not valid.
@@ -148,22 +148,22 @@ class SqueezeUnsqueezePattern(_AxesPair):
     """Unsqueeze(Squeeze(x, axes), axes) → x
 
     What: drops a pair that cancels.
-    Why: two nodes less.
+    Why: two nodes fewer.
     Refuses when:
-    1. the axes differ, or have different signs while the rank is unknown; unless the result is
-       known to have the shape of x.
+    1. the axes differ, and the result is not known to have the shape of x. Axes with different
+       signs count as different if the rank is unknown.
     """
 
     misfit = "the axes of the Squeeze and the Unsqueeze differ"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Without axes, Squeeze removes all axes of size 1."""
+        """Match a Squeeze without axes as well, which removes all axes of size 1."""
         return g.op.Unsqueeze(
             g.op.Squeeze(x, axes=g.capture("inner", optional=True)), axes=g.capture("outer")
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """An equal shape suffices: neither operator moves an element (1)."""
+        """Accept any axes if the shapes are equal: neither operator moves an element (1)."""
         if keeps_shape(g, m.nodes[1], m.x):
             return m.derive(movement=("", []))
         return super().validate_mapping(g, m)
@@ -178,17 +178,17 @@ class SqueezeUnsqueezePattern(_AxesPair):
 class UnsqueezeSqueezePattern(_AxesPair):
     """Squeeze(Unsqueeze(x, a), b) → x, Unsqueeze(x, a without b) or Squeeze(x, b without a)
 
-    What: neither adds an axis nor removes it again.
-    Why: one or two nodes less.
+    What: does not add axes that are removed again.
+    Why: one or two nodes fewer.
     Refuses when:
     1. an axis is counted from the end and the rank is unknown (unless both lists are the same).
-    2. each of the two does something that the other one does not undo.
+    2. the Unsqueeze adds an axis that stays, and the Squeeze removes an axis of x.
     """
 
     misfit = "the axes of the Squeeze and the Unsqueeze differ"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Without axes, Squeeze removes all axes of size 1, and so all that were added."""
+        """Match a Squeeze without axes as well: it also removes all axes that were added."""
         return g.op.Squeeze(
             g.op.Unsqueeze(x, axes=g.capture("inner")), axes=g.capture("outer", optional=True)
         )
@@ -207,15 +207,14 @@ class UnsqueezeSqueezePattern(_AxesPair):
 
 
 class ReshapeSqueezePattern(_MovementPair):
-    """Squeeze(Reshape(x, shape)) or Unsqueeze(Reshape(x, shape)) → Reshape(x, shape with those axes
-    taken out or put in)
+    """Squeeze(Reshape(x, shape)) or Unsqueeze(Reshape(x, shape)) → Reshape(x, new shape)
 
-    What: reshapes to the final shape at once.
-    Why: one node less.
+    What: reshapes to the final shape at once, without the squeezed axes or with the new axes.
+    Why: one node fewer.
     Refuses when:
-    1. the target or the axes are not constant, there are none, or one is out of range.
-    2. an axis that is taken out is not a 1 in the target.
-    3. a 0 would move to a place where it copies another size.
+    1. the target or the axes are not constant, there are no axes, or an axis is out of range.
+    2. the target is not 1 in a squeezed axis.
+    3. a 0 in the target would copy the size of another axis of x than before.
     """
 
     min_opset = 5
@@ -228,17 +227,17 @@ class ReshapeSqueezePattern(_MovementPair):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         target = g.get_ints(m.shape) or []
-        places = axes_after(m.nodes[1].op_type, m.axes, range(len(target)))
-        if not target or not m.axes or places is None:  # (1)
+        axes = axes_after(m.nodes[1].op_type, m.axes, range(len(target)))
+        if not target or not m.axes or axes is None:  # (1)
             return self.none(m.nodes[1], msg="the axes are missing or out of range")
-        if any(size != 1 for place, size in enumerate(target) if place not in places):  # (2)
+        if any(size != 1 for axis, size in enumerate(target) if axis not in axes):  # (2)
             return self.none(m.nodes[1], msg="an axis is not known to have size 1")
         source = g.try_infer_shape(m.x) or [fresh() for _ in target]
         sizes = dict(enumerate(source))
         edited = merged_target(
             source,
-            [sizes.get(place) for place in places],
-            [1 if place == NEW else target[place] for place in places],
+            [sizes.get(axis) for axis in axes],
+            [1 if axis == NEW else target[axis] for axis in axes],
         )
         if edited is None:  # (3)
             return self.none(m.nodes[1], msg="a 0 in the target shape would copy another dimension")
@@ -258,10 +257,10 @@ class ReshapeFlattenPattern(_MovementPair):
     """Flatten(Reshape(x, shape), axis) → Reshape(x, two numbers)
 
     What: reshapes to the matrix at once.
-    Why: one node less.
+    Why: one node fewer.
     Refuses when:
     1. the target is not constant, or the axis is out of range.
-    2. neither the rows nor the columns are given by positive numbers.
+    2. the target has a 0 or -1 both among the rows and among the columns.
     """
 
     min_opset = 5

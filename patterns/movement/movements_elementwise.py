@@ -10,18 +10,18 @@ from ._movement import VIEWS
 
 
 class MovementsElementwisePattern(PatternOptimization):
-    """Reshape(x) + Reshape(z) → Reshape(x + z), and so for Squeeze, Unsqueeze and Flatten, and for
-    all elementwise operators
+    """Reshape(x) + Reshape(z) → Reshape(x + z)
 
-    What: combines the tensors as they are, and moves the result; numbers may be among the operands.
-    Why: a node less, or two where the result is moved back.
+    What: combines the tensors first, and moves the result. The same for Squeeze, Unsqueeze and
+    Flatten, and for all broadcasting operators. Operands may also be scalar constants.
+    Why: one node fewer, or more if a following node moves the result back.
     Refuses when:
-    1. an operand is neither moved this way nor a constant of one element with no more axes than the
-       tensors, or fewer than two are moved.
-    2. something else reads a moved operand: its node would stay.
-    3. the tensors are not known to have equal shapes, before and after, nor to get the same new
-       axes.
-    4. a computed size may be 0 at run time: it would copy another size in its place.
+    1. fewer than two operands are moved. Or another operand is not a scalar constant with at most
+       as many axes as the tensors.
+    2. another node reads a moved operand, whose movement would stay.
+    3. the tensors are not known to have equal shapes before and after the movement, or to get the
+       same new axes.
+    4. a computed size may be 0 at run time: Reshape reads a 0 as "copy the size of the operand".
     """
 
     anchors = BROADCASTING
@@ -52,20 +52,21 @@ class MovementsElementwisePattern(PatternOptimization):
             return self.none(
                 node, msg="the operands are not known to be reshaped or transposed alike"
             )
-        rest = [name for place, name in enumerate(node.input) if place not in moves]
-        sizes = [g.info(name).rank for name in rest if g.get_constant_scalar(name) is not None]
-        if len(sizes) < len(rest) or any(size is None or size > rank for size in sizes):  # (1)
+        unmoved = [name for index, name in enumerate(node.input) if index not in moves]
+        sizes = [g.info(name).rank for name in unmoved if g.get_constant_scalar(name) is not None]
+        if len(sizes) < len(unmoved) or any(size is None or size > rank for size in sizes):  # (1)
             return self.none(node, msg="another operand is not a scalar")
         sources = [
-            moves[place].input[0] if place in moves else name
-            for place, name in enumerate(node.input)
+            moves[index].input[0] if index in moves else name
+            for index, name in enumerate(node.input)
         ]
         return MatchResult(self, [*nodes, node], partial(self._swapped, sources))
 
     @staticmethod
     def _insert_alike(g: GraphView, moves: Sequence[Node]) -> bool:
-        """Whether all are an Unsqueeze with the same axes: tensors of equal rank may then have
-        different shapes.
+        """Whether all movements are Unsqueezes with the same axes.
+
+        The shapes of the tensors may then differ, if their ranks are equal.
         """
         if not all(is_op(node, "Unsqueeze") for node in moves):
             return False

@@ -14,14 +14,15 @@ from .._nodes import agree_elsewhere, size_along
 
 
 class PadsAddPattern(EasyPatternOptimization):
-    """Pad(x, 0) + Pad(z, 0), each the length of the other one at its end or start → Concat(x, z)
+    """Pad(x, 0) + Pad(z, 0) → Concat(x, z), if each Pad makes room for the other tensor
 
-    What: joins two tensors, each padded with 0 where the other one lies.
-    Why: measured 0.38 to 0.81 of the time on onnxruntime's CPU provider: two copies and a sum less.
+    What: concatenates two tensors. The model pads each with zeros in the place of the other one,
+    and adds them.
+    Why: two copies and a sum fewer, measured 0.38 to 0.81 of the time on onnxruntime's CPU
+    provider. (The exactness is ``rounding``, because -0 + 0 is 0, but a Concat keeps -0.)
     Refuses when:
     1. the padding is not constant, not with zeros, along several axes, or negative.
     2. lengths are not known, the tensors overlap, or there is a gap between them.
-    3. (none: -0 stays -0, while -0 + 0 is 0, which is why the grade is ``rounding``.)
     """
 
     phase = "specialize"
@@ -81,11 +82,16 @@ class PadsAddPattern(EasyPatternOptimization):
 def _side(
     rank: int | None, pads: Sequence[int], axes: Sequence[int] | None
 ) -> tuple[int | None, int, int]:
-    """The only padded axis, ``None`` without exactly one, and the padding at its start and end."""
+    """The only padded axis, and the padding at its start and end.
+
+    The axis is ``None`` if there is not exactly one.
+    """
     if rank is None or min(pads, default=0) < 0:
         return None, 0, 0
-    places = [axis % rank for axis in axes] if axes is not None else range(rank)
+    padded_axes = [axis % rank for axis in axes] if axes is not None else range(rank)
     sides = [
-        side for side in zip(places, pads, pads[len(pads) // 2 :], strict=False) if any(side[1:])
+        side
+        for side in zip(padded_axes, pads, pads[len(pads) // 2 :], strict=False)
+        if any(side[1:])
     ]
     return sides[0] if len(sides) == 1 else (None, 0, 0)

@@ -10,12 +10,12 @@ class ReduceReshapePattern(PatternOptimization):
     """Squeeze(Reduce(x, keepdims=1)) → Reduce(x, keepdims=0); Unsqueeze(Reduce(x, keepdims=0)) →
     Reduce(x, keepdims=1)
 
-    What: sets ``keepdims`` so that the reduction returns the shape that Squeeze, Unsqueeze or
-    Reshape gives it afterwards.
-    Why: one node less.
+    What: sets ``keepdims`` so that the reduction itself returns the shape after Squeeze, Unsqueeze
+    or Reshape.
+    Why: one node fewer.
     Refuses when:
     1. a shape or the axes are unknown, or the result would have another shape.
-    2. something else reads the reduction.
+    2. another node reads the reduction.
     """
 
     anchors = ("Squeeze", "Unsqueeze", "Reshape")

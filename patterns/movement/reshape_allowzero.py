@@ -4,8 +4,8 @@ from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, Patte
 class ReshapeAllowzeroPattern(EasyPatternOptimization):
     """Reshape(x, constant without 0, allowzero=1) → Reshape(x, constant)
 
-    What: drops an attribute that says what a 0 among the sizes means.
-    Why: torch writes it at every Reshape; patterns that end at one see the plain form.
+    What: drops an attribute that only matters for sizes of 0.
+    Why: torch writes it at every Reshape. Patterns then need to match one form of Reshape only.
     Refuses when:
     1. a size is 0.
     """

@@ -1,4 +1,4 @@
-"""Reshape after an operator that does not change the order of the elements."""
+"""Reshape after Reshape, Flatten, Squeeze or Unsqueeze, which keep the order of the elements."""
 
 from typing import Any, ClassVar
 
@@ -19,16 +19,16 @@ from .._deductions import keeps_shape, known_values, merged_target, survives_zer
 
 
 class ReshapeReshapePattern(EasyPatternOptimization):
-    """Reshape(Reshape(x, ...), shape) → Reshape(x, shape), or x when it gets its shape back
+    """Reshape(Reshape(x, ...), shape) → Reshape(x, shape), or x if it gets its shape back
 
     What: skips the shape in between.
-    Why: one node less, and often the chain that computes the first target.
+    Why: one node fewer, and often the nodes that compute the first target.
     Refuses when:
-    1. the second target is not known, or contains a 0, or a symbol that may be 0: that copies a
-       size of the shape in between. (It stays where x has this size in the same place, and is
-       written out where it is a number.)
-    2. x gets its shape back unless several of its sizes are 0: a 0 in the target then copies a size
-       of the shape in between.
+    1. the second target is unknown, or has a 0 or a symbol that may be 0. A 0 copies a size of the
+       shape in between. (It stays if x has this size at the same index, and becomes a number if the
+       size is static.)
+    2. the result has the shape of x, except for calls in which several sizes are 0. A 0 in the
+       target then copies a size of the shape in between.
     """
 
     interior = "keep"
@@ -54,7 +54,7 @@ class ReshapeReshapePattern(EasyPatternOptimization):
             return self.none(last, msg="a 0 in the target shape may copy another dimension")
         if merged == list(target):
             return m.derive(target=m.shape)
-        # a symbol cannot be written into a constant
+        # A constant target cannot hold symbols.
         if any(not isinstance(size, int) for size in merged):
             return self.none(last, msg="the target shape would have to be computed at run time")
         return m.derive(target=np.array(merged, dtype=np.int64))
@@ -76,7 +76,7 @@ class ReshapeReshapePattern(EasyPatternOptimization):
 
 
 class FlattenReshapePattern(ReshapeReshapePattern):
-    """Reshape(Flatten(x), shape) → Reshape(x, shape), or x when it gets its shape back
+    """Reshape(Flatten(x), shape) → Reshape(x, shape), or x if it gets its shape back
 
     What: skips the matrix in between.
     """
@@ -91,7 +91,7 @@ class FlattenReshapePattern(ReshapeReshapePattern):
 
 
 class UnsqueezeOrSqueezeReshapePattern(ReshapeReshapePattern):
-    """Reshape(Squeeze(x), shape) or Reshape(Unsqueeze(x), shape) → Reshape(x, shape), or x when it
+    """Reshape(Squeeze(x), shape) or Reshape(Unsqueeze(x), shape) → Reshape(x, shape), or x if it
     gets its shape back
 
     What: skips the axes of size 1 in between.

@@ -14,7 +14,7 @@ class TransposeReducePattern(PatternOptimization):
     Refuses when:
     1. the permutation or the axes are unknown.
     2. the axes that remain are in another order than in x.
-    3. an axis may have size 0: onnxruntime gives results of other ranks then.
+    3. an axis may have size 0: onnxruntime's results then have other ranks.
     """
 
     anchors = REDUCING
@@ -22,7 +22,7 @@ class TransposeReducePattern(PatternOptimization):
     exactness = "rounding"
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Where keepdims is set, the axes of size 1 that stay must be in order as well."""
+        """With keepdims, the reduced axes, which stay with size 1, must be in order as well."""
         transpose = g.node_before(node.input[0])
         perm = permutation(g, transpose) if is_op(transpose, "Transpose") else None
         axes = reduced_axes(g, node)

@@ -27,21 +27,20 @@ from ._region import (
 class TransposeRegionPattern(PatternOptimization):
     """Transpose(g(f(Transpose(x)), y)) → g(f(x), Transpose(y))
 
-    What: changes the layout of a region of operators that work in any layout: elementwise ones,
-    Concat, Split, Slice, Pad, Gather, Unsqueeze, ... The nodes to change are a minimum cut: fewer
-    elements are transposed, by no more Transposes than before, and operators that broadcast along
-    short last axes do so along longer ones.
-    Why: models converted from frameworks whose channels come last have Transposes around each
-    convolution. Four such CNNs (images of 56 by 56, one thread) take 0.94 to 0.97 of the time with
-    ORT graph optimizations, 0.47 to 0.86 without.
+    What: changes the layout of a region of operators that work in any layout: elementwise
+    operators, Concat, Split, Slice, Pad, Gather, Unsqueeze, ... The nodes to change are a minimum
+    cut of a cost: the elements that Transposes copy, and the overhead of operators that broadcast
+    along short last axes. There are never more Transposes than before.
+    Why: models from channels-last frameworks have Transposes around each convolution. Four such
+    CNNs (images of 56 by 56, one thread) take 0.94 to 0.97 of the time with ORT graph
+    optimizations, and 0.47 to 0.86 without them.
     Refuses when:
-    1. no other layout of a part of the region costs less: Transposes by what they copy, broadcasts
-       by their runs of elements.
+    1. no change of the layout of some nodes of the region has a lower cost.
     2. axes, pads or sizes of an operator are not constants: it ends the region.
-    3. a Transpose would come after DequantizeLinear or before QuantizeLinear, or between the two if
-       they are of int8, where it prevents integer kernels; or one of batches before a Cast that a
-       MatMul reads, which crashes onnxruntime 1.32; or one after a Cast to float16 that the CPU
-       provider drops, with its rounding.
+    3. a new Transpose would prevent integer kernels: after DequantizeLinear, before QuantizeLinear,
+       or between the two for int8. Or it would come after a Cast to float16 that the CPU provider
+       would otherwise drop with its rounding. Or it would crash onnxruntime 1.32: a Transpose of
+       batch axes before a Cast that a MatMul reads.
     4. Resize, in `TransposeRegionSumPattern`, would interpolate along other axes than the last two.
     """
 
@@ -55,9 +54,7 @@ class TransposeRegionPattern(PatternOptimization):
     """A region must have one of these operators."""
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """A region below the Transpose that reads its operand, or one above it that computes its
-        result.
-        """
+        """Try the region around the result of the Transpose, then the one around its operand."""
         perm = permutation(g, node)
         if perm is None or sorted(perm) != list(range(len(perm))):
             return self.none(node, msg="the permutation is unknown")
@@ -106,12 +103,12 @@ class TransposeRegionPattern(PatternOptimization):
 class TransposeRegionSumPattern(TransposeRegionPattern):
     """Transpose(ReduceMean(f(Transpose(x)))) → ReduceMean(f(x))
 
-    What: `TransposeRegionPattern` with operators whose rounding depends on the layout as well:
-    MatMuls of matrices, reductions, Softmax, Resize, normalizations of the last axes, functions
-    such as Cos and Log.
-    Why: as there; onnxruntime permutes the operand of a Softmax along another axis than the last,
-    which counts as a cost. The scan of Mamba, unrolled for 16 steps of 256 channels and 8 states,
-    takes 0.30 of the time with its channels last.
+    What: `TransposeRegion` for more operators, whose rounding depends on the layout: MatMuls of
+    matrices, reductions, Softmax, Resize, normalizations of the last axes, and functions such as
+    Cos and Log.
+    Why: as for `TransposeRegion`. If a Softmax is not along the last axis, onnxruntime transposes
+    its operand, which adds to the cost. The scan of Mamba, unrolled for 16 steps of 256 channels
+    and 8 states, takes 0.30 of the time with its channels last.
     """
 
     priority = 6
@@ -128,7 +125,7 @@ class TransposeRegionSumPattern(TransposeRegionPattern):
 
 
 def _write(region: TransposeRegion, g: PatternRewriter, *_: Node) -> list[Node]:
-    """The nodes of a region in their layouts, and Transposes at its border."""
+    """The nodes of a region in their new layouts, and Transposes at its border."""
     names: dict[str, str] = {}
     nodes: list[Node] = []
     for node, carried in region.nodes.items():
@@ -158,7 +155,11 @@ def _write(region: TransposeRegion, g: PatternRewriter, *_: Node) -> list[Node]:
 def _enter(
     g: PatternRewriter, region: TransposeRegion, name: str, names: dict[str, str]
 ) -> list[Node]:
-    """Name a value from outside in its layout; the result is its new Transpose, if it needs one."""
+    """Add the name of a value from outside, in its layout in the region, to ``names``.
+
+    Returns:
+        the new Transpose, if one is needed.
+    """
     perm, operand = region.layouts[name], name
     source, equal = source_of(g, region, name), equal_transpose(g, region, name)
     if source is not None:
@@ -171,7 +172,7 @@ def _enter(
 
 
 def _leave(g: PatternRewriter, region: TransposeRegion, name: str, moved: str) -> list[Node]:
-    """The nodes that give a value to its readers outside, from its layout."""
+    """The nodes that compute a value for its consumers outside, from ``moved``, its new layout."""
     back = inverse(region.layouts[name])
     nodes: list[Node] = []
     for transpose in transposes_of(g, name):

@@ -9,29 +9,33 @@ from .._operators import BROADCASTING, ELEMENTWISE
 from .._shapes import inserted_ones
 
 _MAX_OPERATORS = 8
-"""Most operators in between."""
+"""Maximum number of operators in between."""
 
 
 class _Insertion(NamedTuple):
-    """Axes of size 1 that a node inserts: for each, the number of axes of the operand after it."""
+    """Axes of size 1 that a node inserts.
+
+    Attributes:
+        behind: for each new axis, the number of axes of the operand after it.
+        rank: the rank of the operand.
+    """
 
     behind: list[int]
     rank: int
 
 
 class UnsqueezeElementwiseUnsqueezePattern(PatternOptimization):
-    """Unsqueeze(f(Unsqueeze(x), z)) → f(Unsqueeze(x), z), and so for Reshape that inserts axes of
-    size 1
+    """Unsqueeze(f(Unsqueeze(x), z)) → f(Unsqueeze(x), z)
 
-    What: inserts all new axes at once, before the elementwise operators, whose other operands are
-    broadcast without them.
-    Why: saves a node; masks of torch's decoders get one axis before they are combined and another
-    one afterwards.
+    What: inserts all new axes at once, before the elementwise operators f. Their other operands
+    broadcast to the new shape. The same for a Reshape that inserts axes of size 1.
+    Why: saves a node. In torch's decoders, masks get one axis before they are combined, and another
+    axis afterwards.
     Refuses when:
     1. a Reshape does not only insert axes of size 1, or a computed size may be 0 at run time.
-    2. an operator in between is not elementwise, something else reads a result in between, or
-       another operand would need new axes as well.
-    3. the first result has a reader that does not lead to the same new axes.
+    2. an operator in between is not elementwise, another node reads a result in between, or another
+       operand would need new axes as well.
+    3. a consumer of the first Unsqueeze does not lead to the same new axes.
     """
 
     anchors = ("Reshape", "Unsqueeze")
@@ -100,7 +104,7 @@ class UnsqueezeElementwiseUnsqueezePattern(PatternOptimization):
 
 
 def _insertion(g: GraphView, node: Node) -> _Insertion | None:
-    """The axes of size 1 that a node inserts; ``None`` when it is not known to do only that."""
+    """The axes of size 1 that a node inserts; ``None`` if it does more, or may do more."""
     if not is_op(node, "Reshape", "Unsqueeze") or not all(map(g.is_constant, node.input[1:])):
         return None
     source, result = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
@@ -116,7 +120,7 @@ def _insertion(g: GraphView, node: Node) -> _Insertion | None:
 def _operand(g: GraphView, node: Node, last: _Insertion) -> str | None:
     """The only operand of an elementwise operator that needs all the new axes.
 
-    ``None`` when others need some.
+    ``None`` if another operand needs one of them.
     """
     if node.domain or len(node.output) != 1 or node.op_type not in (*BROADCASTING, *ELEMENTWISE):
         return None
@@ -140,21 +144,25 @@ def _leads_to(g: GraphView, node: Node, last: _Insertion) -> bool:
 
 
 def _joint(first: _Insertion, last: _Insertion) -> list[int]:
-    """The axes that both insert, as axes of the result."""
-    # An axis of the last node precedes this many axes of the first result; not all of them are axes
-    # of the tensor.
-    ones = sorted(
-        (first.rank + len(first.behind) - axis for axis in _places(first.behind, first.rank)),
+    """The axes of the final result that the first and the last node insert."""
+    # ``last.behind`` counts axes of the first result. Some of them are new as well: they are
+    # subtracted, so that all counts are of axes of the original tensor.
+    new_axes = sorted(
+        (first.rank + len(first.behind) - axis for axis in _axes_of(first.behind, first.rank)),
         reverse=True,
     )
-    return _places(
-        [*first.behind, *(count - sum(one <= count for one in ones) for count in last.behind)],
+    return _axes_of(
+        [
+            *first.behind,
+            *(count - sum(axis <= count for axis in new_axes) for count in last.behind),
+        ],
         first.rank,
     )
 
 
-def _places(behind: list[int], rank: int) -> list[int]:
-    """The places of new axes in the result, given the number of axes of the operand after each, and
-    its rank.
+def _axes_of(behind: list[int], rank: int) -> list[int]:
+    """The new axes of the result, from the number of axes of the operand after each of them.
+
+    ``rank`` is the rank of the operand.
     """
     return [rank - count + position for position, count in enumerate(sorted(behind, reverse=True))]

@@ -1,1 +1,1 @@
-"""Operators that change nothing: identities, neutral elements, pairs that cancel."""
+"""Operators that change nothing: identities, neutral elements, and pairs that cancel."""

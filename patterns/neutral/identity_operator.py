@@ -1,4 +1,4 @@
-"""Operators whose constants or attributes make them change nothing."""
+"""Operators that return their operand unchanged, because of their constants or attributes."""
 
 import math
 from typing import ClassVar
@@ -26,7 +26,7 @@ from .._selections import far
 class _IdentityOperator(EasyPatternOptimization):
     """An operator that returns its operand ``x``.
 
-    Why: it copies the whole tensor.
+    Why: saves a copy of the tensor.
     """
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
@@ -34,12 +34,12 @@ class _IdentityOperator(EasyPatternOptimization):
 
 
 class BatchNormalizationPattern(_IdentityOperator):
-    """BatchNormalization(x, scale, bias, mean, variance) → x when the parameters are neutral
+    """BatchNormalization(x, scale, bias, mean, variance) → x if the parameters are neutral
 
-    What: drops a normalization outside of training that multiplies by 1 and adds 0.
+    What: drops a normalization in inference mode that multiplies by 1 and adds 0.
     Refuses when:
-    1. the mean or the bias is not zero, or scale and deviation, as the type rounds them, do not
-       cancel.
+    1. the mean or the bias is not 0, or the scale or variance + epsilon is not 1. (The sum is
+       rounded to the type of the parameters.)
     """
 
     exactness = "rounding"  # -0 + 0 is 0
@@ -50,11 +50,10 @@ class BatchNormalizationPattern(_IdentityOperator):
     ) -> Symbol:
         return g.op.BatchNormalization(x, s, o, m, v, epsilon=g.capture("epsilon"), momentum=ANY)
 
-    @np.errstate(all="ignore")  # what is not finite stays so
+    @np.errstate(all="ignore")  # parameters that are not finite fail the comparisons
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         scale, bias, mean, variance = (constant(g, name) for name in (m.s, m.o, m.m, m.v))
-        # In the type of the parameters: an epsilon that rounding drops leaves a deviation of
-        # exactly 1.
+        # In the type of the parameters, rounding may drop a small epsilon.
         inexact = (variance + variance.dtype.type(m.epsilon)).astype(scale.dtype) != 1
         changes = (scale != 1).any() or bias.any() or mean.any() or inexact.any()
         return not changes or self.none(m.nodes[0], msg="the parameters change the values")  # (1)
@@ -84,8 +83,8 @@ class CastPattern(_IdentityOperator):
         cast = m.nodes[0]
         if g.try_infer_type(m.x) != m.to:  # (1)
             return self.none(cast, msg="the types differ or are unknown")
-        others = [node for node in g.next_nodes(m.x) if is_op(node, "Cast") and node is not cast]
-        is_rounded = m.to == TensorProto.FLOAT16 and g.is_output(cast.output[0]) and bool(others)
+        casts = [node for node in g.next_nodes(m.x) if is_op(node, "Cast") and node is not cast]
+        is_rounded = m.to == TensorProto.FLOAT16 and g.is_output(cast.output[0]) and bool(casts)
         # (2)
         return not is_rounded or self.none(cast, msg="x would be rounded before another Cast")
 
@@ -96,13 +95,13 @@ class CastPattern(_IdentityOperator):
 
 
 class DropoutPattern(_IdentityOperator):
-    """Dropout(x) outside of training → x
+    """Dropout(x) in inference mode → x
 
     What: removes a Dropout that drops nothing.
     Refuses when:
-    1. it trains, or may: the mode is an operand that is neither absent nor constantly false, and
-       the ratio is not 0.
-    2. the mask is read (the engine refuses a result that would be missing).
+    1. it may be in training mode: training_mode is an operand that is not constant false, and the
+       ratio is not 0.
+    2. another node reads the mask (checked by the engine, since the mask would be missing).
     """
 
     min_opset = 7
@@ -110,7 +109,8 @@ class DropoutPattern(_IdentityOperator):
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, ratio: Optional, training: Optional
     ) -> Symbol:
-        # The pattern does not return the mask (2); before operator set 12 there was no mode.
+        # The pattern does not return the mask (2). Before operator set 12, there is no
+        # training_mode.
         return g.op.Dropout(x, ratio, training, attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -143,10 +143,10 @@ class DropoutPattern(_IdentityOperator):
 class IdentityClipPattern(_IdentityOperator):
     """Clip(x) between the limits of its type → x
 
-    What: drops a Clip whose bounds include every value.
+    What: drops a Clip whose bounds include all values of the type.
     Refuses when:
     1. the type is unknown, or a bound is inside the range of the type or not constant.
-    2. a bound of floats is omitted: it is then the largest finite number, and clips infinities.
+    2. a bound of floats is absent: the default is the largest finite number, which clips infinity.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
@@ -171,12 +171,12 @@ class IdentityClipPattern(_IdentityOperator):
 
 
 class IdentityGatherPattern(_IdentityOperator):
-    """Gather(x, 0, 1, ..., n - 1) → x, and Gather(x, Range(0, n, 1)) → x, when the axis has size n
+    """Gather(x, 0, 1, ..., n - 1) → x, and Gather(x, Range(0, n, 1)) → x, if the axis has size n
 
     What: drops a Gather that takes all indices of an axis in order.
-    Why: it copies the whole tensor, one slice at a time.
+    Why: saves a copy of the tensor, slice by slice.
     Refuses when:
-    1. the axis is not known to be as long as the indices, or these are not a vector.
+    1. the size of the axis is not known to be the number of indices, or these are not a vector.
     2. the indices are not 0, 1, 2, ...
     """
 
@@ -188,7 +188,7 @@ class IdentityGatherPattern(_IdentityOperator):
         return g.op.Gather(x, indices, axis=g.capture("axis"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        # The sizes first: reading the indices costs more.
+        # Sizes are compared first, because reading the indices takes longer.
         node, name = m.nodes[-1], m.nodes[-1].input[1]
         size = size_along(g, m.x, axis_of(g, node))
         if size is None or g.try_infer_shape(name) != (size,):  # (1)
@@ -219,8 +219,8 @@ class IdentityPadPattern(_IdentityOperator):
 
     What: drops a Pad that adds nothing, in any mode.
     Refuses when:
-    1. an amount is not 0 or not constant. (An equal shape does not suffice: a negative amount at
-       one end may cancel a positive one at the other.)
+    1. a pad is not 0 or not constant. (An equal shape is not enough: a negative pad at one end may
+       cancel a positive pad at the other end.)
     """
 
     min_opset = 2
@@ -242,11 +242,11 @@ class IdentityPadPattern(_IdentityOperator):
 class IdentityResizePattern(_IdentityOperator):
     """Resize(x) or Upsample(x) by scales of 1 → x
 
-    What: drops a resampling that returns the samples themselves.
-    Why: it copies the whole tensor, or computes each element anew.
+    What: drops a Resize that keeps the size.
+    Why: saves a copy of the tensor, or an interpolation.
     Refuses when:
     1. a scale is not 1 or not constant, or the sizes are not known to be those of x.
-    2. a region is cropped: the same sizes then show a part, magnified.
+    2. the Resize crops (tf_crop_and_resize): the result may be a magnified part of x.
     """
 
     min_opset = 7
@@ -254,14 +254,14 @@ class IdentityResizePattern(_IdentityOperator):
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, first: Optional, scales: Optional, sizes: Optional
     ) -> Symbol:
-        # Older Resizes and Upsample have scales as an attribute or second operand; from opset 11 on
-        # the region of interest precedes them.
+        # Upsample, and Resize before operator set 11, have scales as an attribute or as the second
+        # operand. Since operator set 11, roi is the second operand.
         if g.option("resize"):
             return g.op.Resize(x, first, scales, sizes, attributes=ANY)
         return g.op.Upsample(x, first, attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        # Sizes take precedence: onnxruntime then ignores scales.
+        # If there are sizes, onnxruntime ignores the scales.
         node = m.nodes[0]
         if g.get_attribute(node, "coordinate_transformation_mode") == "tf_crop_and_resize":  # (2)
             return self.none(node, msg="the Resize crops (tf_crop_and_resize)")
@@ -291,12 +291,12 @@ class IdentityResizePattern(_IdentityOperator):
 class IdentitySlicePattern(_IdentityOperator):
     """Slice(x) from the first to the last index → x
 
-    What: drops a Slice with steps of 1 whose bounds include whole axes, or whose result has the
+    What: drops a Slice with steps of 1 whose bounds include complete axes, or whose result has the
     shape of x.
-    Why: it copies the whole tensor, and the nodes that compute its bounds become unused.
+    Why: saves a copy of the tensor, and the nodes that compute the bounds become unused.
     Refuses when:
     1. a step is not known to be 1: a reversed axis also keeps its size.
-    2. an axis may lose elements: a bound is within the size, and the shape changes or is unknown.
+    2. the Slice may drop elements: a bound is inside an axis, and the shape changes or is unknown.
     """
 
     former_names = ("ShapeBasedSlice",)
@@ -349,7 +349,7 @@ class IdentityTilePattern(_IdentityOperator):
     min_opset = 6
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        # (1) a tensor of rank 0 has no repeats
+        # (1) For a tensor of rank 0, repeats is empty.
         return g.op.Tile(x, g.constant("repeats", lambda repeats: (repeats == 1).all()))
 
     examples = Example.only(
@@ -360,11 +360,11 @@ class IdentityTilePattern(_IdentityOperator):
 
 
 class IdentityTransposePattern(_IdentityOperator):
-    """Transpose(x), all axes in order → x
+    """Transpose(x) with all axes in order → x
 
-    What: drops a Transpose that moves nothing.
+    What: drops a Transpose that moves no axis.
     Refuses when:
-    1. an axis moves, or perm is absent and the rank is unknown, so that its default is unknown.
+    1. an axis moves. Or perm is absent, and its default is unknown, because the rank is unknown.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
@@ -383,17 +383,17 @@ class IdentityTransposePattern(_IdentityOperator):
 
 
 class SplitOnePattern(_IdentityOperator):
-    """Split(x) into one part → x
+    """Split(x) with a single output → x
 
     What: drops a Split that does not split.
     Refuses when:
-    1. there are other parts, even unread ones: the first one is then not all of x.
+    1. there are other outputs, even unread ones: the first output is then not all of x.
     """
 
     min_opset = 2
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        return g.op.Split(x, attributes=ANY)  # sizes may be given or not: one part takes all
+        return g.op.Split(x, attributes=ANY)  # with or without sizes: a single output is all of x
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node = m.nodes[0]
@@ -419,7 +419,7 @@ class _OneOperand(_IdentityOperator):
     """One of the `operators`, with a single operand.
 
     Refuses when:
-    1. there is another operand.
+    1. there are several operands.
     """
 
     operators: ClassVar[tuple[str, ...]]
@@ -445,7 +445,7 @@ class ConcatOnePattern(_OneOperand):
 class VariadicOnePattern(_OneOperand):
     """Sum(x), Mean(x), Max(x) or Min(x) → x
 
-    What: drops an operator that takes any number of operands and has one.
+    What: drops a variadic operator with a single operand.
     """
 
     operators = ("Sum", "Max", "Min", "Mean")

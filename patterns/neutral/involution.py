@@ -1,4 +1,4 @@
-"""Operators that undo themselves."""
+"""Operators that are their own inverse: Neg and Not."""
 
 from typing import ClassVar
 
@@ -10,9 +10,9 @@ from .identity_operator import _IdentityOperator
 class _Involution(_IdentityOperator):
     """An `operator` that is its own inverse.
 
-    Why: two passes over the tensor less.
+    Why: two passes over the tensor fewer.
     Refuses when:
-    1. (never: the first one stays where it has other consumers.)
+    1. (never: a first operator with other consumers stays.)
     """
 
     interior = "keep"
@@ -25,7 +25,7 @@ class _Involution(_IdentityOperator):
 class NegNegPattern(_Involution):
     """Neg(Neg(x)) → x
 
-    What: drops a pair that cancels, bit for bit: the smallest integer is its own negation.
+    What: drops a pair that cancels, with the same bits even for the smallest integer.
     """
 
     operator = "Neg"

@@ -1,4 +1,4 @@
-"""Operators with their neutral element."""
+"""Operators with their neutral element, such as x + 0."""
 
 from typing import ClassVar
 
@@ -12,13 +12,12 @@ from .identity_operator import _IdentityOperator
 
 
 class _NeutralElement(_IdentityOperator):
-    """An `operator` whose constant operand, its neutral `element`, leaves the other one unchanged.
+    """An `operator` with its neutral `element` as a constant operand.
 
-    What: drops an operation whose constant operand changes nothing.
-    Why: each one reads and writes the whole tensor.
+    What: drops an operation that changes nothing.
+    Why: one pass over the tensor fewer.
     Refuses when:
-    1. the constant may change the shape of the result by broadcasting (checked for all literals by
-       the matcher).
+    1. the constant may change the shape of the result by broadcasting (checked by the matcher).
     """
 
     operator: ClassVar[str]
@@ -43,7 +42,7 @@ class _NeutralElement(_IdentityOperator):
 class NeutralAddPattern(_NeutralElement):
     """x + 0 → x
 
-    What: drops an operation whose constant operand changes at most the sign of a zero: -0 + 0 is 0.
+    What: drops an operation that changes at most the sign of a zero: -0 + 0 is 0.
     """
 
     exactness = "rounding"
@@ -54,15 +53,14 @@ class NeutralSubPattern(_NeutralElement):
     """x - 0 → x
 
     Refuses when:
-    1. the constant may change the shape of the result by broadcasting (checked for all literals by
-       the matcher).
+    1. the constant may change the shape of the result by broadcasting (checked by the matcher).
     2. the constant is -0: x - (-0) is x + 0, which turns -0 into 0.
     """
 
     operator, element = "Sub", 0
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        # Check the sign, which a comparison with 0 ignores.
+        # The matcher's comparison with 0 ignores the sign.
         zero = g.get_computed_constant(m.nodes[0].input[1])
         positive = zero is not None and not np.signbit(zero.astype(np.float64)).any()
         return positive or self.none(m.nodes[0], msg="the constant is -0")  # (2)
@@ -84,9 +82,8 @@ class NeutralPowPattern(_NeutralElement):
     """x ** 1 → x
 
     Refuses when:
-    1. the constant may change the shape of the result by broadcasting (checked for all literals by
-       the matcher).
-    2. x is int64 or of unknown type: onnxruntime computes integer powers with 53 bits.
+    1. the constant may change the shape of the result by broadcasting (checked by the matcher).
+    2. x is int64 or of unknown type: onnxruntime computes integer powers in float64, with 53 bits.
     """
 
     operator, element = "Pow", 1

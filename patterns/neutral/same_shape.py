@@ -1,4 +1,4 @@
-"""Operators that may change the shape of a tensor, and leave it unchanged."""
+"""Operators that change at most the shape of a tensor, if they keep the shape."""
 
 from onnx import TensorProto
 
@@ -12,7 +12,7 @@ _SELECTIONS = ("ReduceMax", "ReduceMin")
 
 
 class _SameShape(_IdentityOperator):
-    """An operator that is the identity when it keeps the shape."""
+    """An operator that is the identity if it keeps the shape."""
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         # (1)
@@ -24,10 +24,10 @@ class _SameShape(_IdentityOperator):
 class ReshapePattern(_SameShape):
     """Reshape(x, shape of x) → x
 
-    What: drops a Reshape that changes nothing; the dimensions may be symbols.
-    Why: one node less, and the nodes that compute the target often become unused.
+    What: drops a Reshape that keeps the shape. Dimensions may be symbols.
+    Why: one node fewer, and the nodes that compute the target often become unused.
     Refuses when:
-    1. the shape is unknown, or the target is not known to restore it.
+    1. the shape changes or is unknown.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
@@ -44,12 +44,12 @@ class ReshapePattern(_SameShape):
 
 
 class IdentityFlattenPattern(_SameShape):
-    """Flatten(x), x a matrix → x
+    """Flatten(x) of a matrix x → x
 
     What: drops a Flatten that keeps the shape.
-    Why: one node less.
+    Why: one node fewer.
     Refuses when:
-    1. the shape is unknown or changes: a matrix flattened at axis 0 or 2 is another matrix.
+    1. the shape changes or is unknown: Flatten of a matrix with axis 0 or 2 changes its shape.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
@@ -64,10 +64,9 @@ class IdentitySqueezePattern(_SameShape):
     """Squeeze(x) or Unsqueeze(x) without axes → x
 
     What: drops a Squeeze that removes nothing, and an Unsqueeze that adds nothing.
-    Why: one node less.
+    Why: one node fewer.
     Refuses when:
-    1. the shape is unknown, or an axis may have size 1: a Squeeze without axes removes all of
-       these.
+    1. the shape is unknown, or an axis may have size 1: a Squeeze without axes removes such axes.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
@@ -89,12 +88,12 @@ class IdentitySqueezePattern(_SameShape):
 class IdentityReducePattern(_SameShape):
     """ReduceSum, ReduceMean, ReduceMax, ReduceMin or ReduceProd of x over axes of size 1 → x
 
-    What: drops a reduction of single elements that keeps the axes, and one over no axis. Some
-    kernels sum a single -0 to 0.
+    What: drops a reduction of single elements that keeps the axes, and a reduction over no axis.
+    (The exactness is ``rounding``: some kernels sum a single -0 to 0.)
     Refuses when:
     1. the shape is unknown or changes. (A reduced axis that keeps its size has size 1.)
-    2. it is another reduction: a norm is not the element itself.
-    3. it sums or multiplies 64-bit integers, which onnxruntime does in double precision.
+    2. it is another reduction, such as a norm, which is not the element itself.
+    3. it sums or multiplies 64-bit integers, which onnxruntime computes in float64.
     """
 
     exactness = "rounding"

@@ -21,10 +21,10 @@ from .._folding import Array, doubles, rounded
 class _CastNormalizationCast(EasyPatternOptimization):
     """An `operator` with a scale, between Casts.
 
-    What: drops the Casts around an operator that computes in float32 itself.
-    Why: each Cast copies the whole tensor.
+    What: drops the Casts around an operator whose kernel computes in float32 anyway.
+    Why: each Cast copies the tensor.
     Refuses when:
-    1. x is neither float16 nor bfloat16, or the second Cast has another type.
+    1. x is neither float16 nor bfloat16, or the second Cast is to another type.
     2. the provider has no kernel for the type.
     3. the scale leaves the range of the type.
     """
@@ -70,7 +70,7 @@ class CastLayerNormalizationCastPattern(_CastNormalizationCast):
     scale, bias)
 
     Refuses when:
-    1. x is neither float16 nor bfloat16, or the second Cast has another type.
+    1. x is neither float16 nor bfloat16, or the second Cast is to another type.
     2. the provider has no kernel for the type.
     3. the scale or the bias leaves the range of the type.
     4. the scale or the bias is not constant.
@@ -119,7 +119,8 @@ class CastSimplifiedLayerNormalizationCastPattern(_CastNormalizationCast):
     """Cast(SimplifiedLayerNormalization(Cast(x, float), scale), type of x) →
     SimplifiedLayerNormalization(x, scale)
 
-    What: drops the Casts around an operator that computes in float32 itself, below operator set 23.
+    What: drops the Casts around an operator whose kernel computes in float32 anyway. From operator
+    set 23 on, RMSNormalization takes its place.
     """
 
     phase = "target"

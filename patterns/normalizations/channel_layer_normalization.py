@@ -15,18 +15,18 @@ class ChannelLayerNormalizationPattern(_DistanceFormula):
     """(x - mean) / √(mean of (x - mean)² + epsilon) · scale + bias over the channels of an image →
     Transpose(LayerNormalization(Transpose(x), scale, bias))
 
-    What: three operators instead of nine, where the means are over axis 1 of one image. ConvNeXt,
-    Segment Anything and others write LayerNorm2d so.
-    Why: measured on onnxruntime's CPU provider for 1 image with 16 to 768 channels: 0.07 to 0.74 of
-    the time; with 8 channels, or with several images, it may take longer.
+    What: three operators instead of nine, if the means are over the channels (axis 1) of a single
+    image. ConvNeXt, Segment Anything and others write LayerNorm2d this way.
+    Why: measured 0.07 to 0.74 of the time on onnxruntime's CPU provider, for one image with 16 to
+    768 channels. With 8 channels, or with several images, it may take longer.
     Refuses when:
-    1. the means are not both over axis 1 of a tensor of rank 4, or an axis may be empty, at which
-       onnxruntime's kernel ends with an error.
-    2. there may be more than one image, or there are less than 16 channels.
+    1. the means are not both over axis 1 of a tensor of rank 4. Or an axis may be empty, for which
+       onnxruntime's kernel fails.
+    2. there may be more than one image, or there are fewer than 16 channels.
     3. epsilon is not between 0 and 1.
-    4. the provider has no kernel of LayerNormalization for the type, or it would compute in a lower
-       precision.
-    5. scale or bias is not one number of moderate size for each channel.
+    4. the provider has no kernel of LayerNormalization for the type, or the kernel would compute in
+       a lower precision.
+    5. scale or bias is not one number per channel, or leaves the range of the type.
     """
 
     phase = "specialize"

@@ -16,8 +16,8 @@ class ExpandNormalizationPattern(EasyPatternOptimization):
     """RMSNormalization(Reshape(Expand(x))) → Reshape(Expand(RMSNormalization(x)))
 
     What: normalizes each vector once, before it is repeated.
-    Why: Qwen3-Next repeats the heads of queries and keys before it normalizes them; LinearAttention
-    needs no repetition.
+    Why: Qwen3-Next repeats the heads of queries and keys before it normalizes them. LinearAttention
+    can then read the heads without the repetition.
     Refuses when:
     1. the normalization is not along the last axis, or its scale is not a vector.
     2. Expand or Reshape may change the last axis.

@@ -18,24 +18,27 @@ from .._folding import Array, constant, doubles, rounded
 from .._shapes import same_dims
 
 _GROUPS: Final = 32
-"""The number of groups in diffusion models, for which the kernel was written."""
+"""The number of groups in diffusion models, which the kernel supports."""
 
 
 class GroupNormPattern(EasyPatternOptimization):
     """Reshape(InstanceNormalization(Reshape(x))) · scale + bias [with SiLU] →
     Transpose(com.microsoft.GroupNorm(Transpose(x), scale, bias))
 
-    What: one operator in place of five, or of seven with SiLU, between Transposes: the operator
-    expects the channels along the last axis.
-    Why: diffusion models spend much of their time in it on GPUs. It is opt-in (``--include
-    group_norm``), as it was not measured, and verified by the definition of the operator on a CPU.
+    What: one operator instead of five, or of seven with SiLU. Transposes around it move the
+    channels to the last axis, as the operator requires.
+    Why: diffusion models spend much of their time in group normalization on GPUs. The pattern is
+    opt-in (``--include group_norm``): it was not measured, and verified only by the definition of
+    the operator on a CPU.
     Refuses when:
-    1. x is not a batch of images in float or float16, with 32 groups of an even number of channels.
-    2. the inner scale and bias are not 1 and 0, or the outer ones not one number of moderate size
-       for each channel.
-    3. the result does not have the shape of x, or the inner Reshape does not join each group.
+    1. x is not a batch of images in float32 or float16, with 32 groups of an even number of
+       channels.
+    2. the inner scale is not 1, or the inner bias not 0. Or the outer ones are not one number per
+       channel, or leave the range of the type.
+    3. the result does not have the shape of x, or the target of the inner Reshape is not
+       (0, 32, -1).
     4. the provider has no kernel of GroupNorm (checked by the matcher).
-    5. SiLU follows, and is not part of the match.
+    5. SiLU follows, but the match does not include it.
     """
 
     phase = "target"

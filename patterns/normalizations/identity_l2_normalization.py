@@ -10,20 +10,21 @@ _HEAD: Final = (
 """The assumption about the input of the examples."""
 
 
-def _has_no_effect(least: float) -> bool:
-    return least <= 1 - UNIT_ERROR
+def _has_no_effect(lower: float) -> bool:
+    """Whether a lower bound of the norm is below the norms of all unit vectors."""
+    return lower <= 1 - UNIT_ERROR
 
 
 class IdentityL2NormalizationPattern(EasyPatternOptimization):
     """x / max(‖x‖, ε) → x for vectors of length 1
 
-    What: drops an L2 normalization, by Div or LpNormalization, of vectors that have length 1.
-    Why: embeddings are often stored normalized, and normalized again by the model that compares
-    them.
+    What: drops an L2 normalization, by Div or LpNormalization, of vectors of length 1.
+    Why: embeddings are often stored normalized, and the model that compares them normalizes them
+    again.
     Refuses when:
-    1. x is not assumed to hold vectors of length 1 (``--assume 'unit(x)'``), to within 1 %; results
-       may differ by 1 %.
-    2. it is not the L2 norm along the last axis, or its lower bound has an effect.
+    1. x is not assumed to hold vectors of length 1 (``--assume 'unit(x)'``). The assumption allows
+       an error of 1 %, so results may differ by 1 %.
+    2. the norm is not the L2 norm along the last axis, or its lower bound is not below 1.
     """
 
     exactness = "approximate"

@@ -22,18 +22,17 @@ class LayerNormalizationRowPattern(EasyPatternOptimization):
     shape (1, n), bias)
 
     What: stores the scale as a row, with the same results.
-    Why: at load time, onnxruntime fuses an Add and its LayerNormalization into an operator that was
-    measured 6 to 8 times slower than the two on the CPU, unless the scale is a row. With one
-    thread, a BERT takes 0.87 of the time of the original instead of 0.98, a RoBERTa 0.81 instead of
-    0.97.
+    Why: at load time, onnxruntime fuses an Add and its LayerNormalization, unless the scale is a
+    row. On the CPU, the fused operator takes 6 to 8 times as long as both. With one thread, a BERT
+    takes 0.87 of the original time instead of 0.98, and a RoBERTa 0.81 instead of 0.97.
     Refuses when:
-    1. onnxruntime would not fuse: x is not an Add of rank 3 in float or float16, or is a graph
-       output, or the normalization is not along the last axis.
+    1. onnxruntime would not fuse the two. It fuses an Add of rank 3 in float32 or float16 that is
+       not a graph output, and a normalization along the last axis.
     2. the scale is not a constant vector.
     """
 
-    # For one provider, like patterns of the phase `target`, which would cost another pass over the
-    # whole graph.
+    # The pattern is for one provider, as patterns of the phase `target` are. In that phase, it
+    # would cost another pass over the graph.
     phase = "specialize"
     priority = 3
     min_opset = 7
@@ -70,7 +69,7 @@ class LayerNormalizationRowPattern(EasyPatternOptimization):
     def apply_pattern(
         self, g: PatternRewriter, x: str, row: Array, bias: str, written: dict[str, Any]
     ) -> str:
-        # Defaults stay absent, as in layers that do not match: later patterns may compare them.
+        # Absent attributes stay absent, because later patterns compare the attributes of layers.
         return g.op.LayerNormalization(x, row, bias, **written)
 
     examples = Example.pairs(

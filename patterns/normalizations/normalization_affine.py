@@ -1,4 +1,4 @@
-"""Normalizations whose scale and bias absorb factors and summands of the result."""
+"""Normalizations whose scale and bias absorb a following Add, Mul or Div."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -47,7 +47,7 @@ class _ChannelNormalization(_NormalizationAffine, _FollowingAffine):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         present = constant(g, m.o)
         affine = self.affine(g, m, g.info(m.x).rank, present.size)  # (1)
-        # The scale may be computed where it stays.
+        # If there is only a shift, the scale stays, and may be computed at run time.
         scale = scaled_weights(g, m.s, affine.scale) if affine.scales else m.s  # (2)
         size = doubles(g, m.s) if g.is_constant(m.s) else 0.0
         bias = affine.bias(doubles(g, m.o), present.dtype, addend_size=size)  # (2)
@@ -66,7 +66,7 @@ class _ChannelNormalization(_NormalizationAffine, _FollowingAffine):
 class BatchNormalizationAddPattern(_ChannelNormalization):
     """BatchNormalization(x, scale, bias, ...) + c → BatchNormalization(x, scale, bias + c, ...)
 
-    What: folds a constant for each channel into the bias; the same for InstanceNormalization.
+    What: folds a constant for each channel into the bias. The same for InstanceNormalization.
     Why: saves one pass over the result.
     Refuses when:
     1. the constant differs along another axis than the channels, would change the shape, or is not
@@ -120,7 +120,7 @@ class BatchNormalizationMulPattern(_ChannelNormalization):
         v: Symbol,
         c: Constant,
     ) -> Symbol:
-        # mean and variance may be computed
+        # Mean and variance may be computed at run time.
         return self.followed(g, self.normalization(g, x, s, o, m, v), c)
 
     examples = Example.pairs(
@@ -136,7 +136,7 @@ class BatchNormalizationMulPattern(_ChannelNormalization):
 
 
 def trailing_shape(g: GraphView, x: str, axes: Sequence[int]) -> Shape | None:
-    """Shape of the last axes if a reduction is over just these, else ``None``."""
+    """The shape of the reduced axes if these are the last axes of ``x``, or ``None``."""
     shape = g.try_infer_shape(x)
     if shape is None or not axes:
         return None
@@ -152,8 +152,8 @@ class LayerNormalizationBiasPattern(_NormalizationAffine, EasyPatternOptimizatio
     What: folds the shift into the bias.
     Why: saves one pass over the tensor.
     Refuses when:
-    1. the shift does not have the shape of the scale, and is not a constant that broadcasts to it.
-    2. there is a bias, and it or the shift is not constant, or their sums cancel or leave the range
+    1. the shift neither has the shape of the scale, nor is a constant that broadcasts to it.
+    2. there is a bias, and bias or shift is not constant. Or their sums cancel, or leave the range
        of the type.
     """
 
@@ -191,14 +191,14 @@ class LayerNormalizationBiasPattern(_NormalizationAffine, EasyPatternOptimizatio
 
 
 class _NormalizationScale(_NormalizationAffine, EasyPatternOptimization):
-    """A normalization by an `operator` with a scale, multiplied by a factor or divided.
+    """A normalization by an `operator` with a scale, and a following Mul or Div.
 
     What: folds a factor, or a constant divisor, into the scale.
     Why: saves one pass over the tensor.
     Refuses when:
-    1. the factor does not have the shape of the scale, and is not a constant that broadcasts to it.
-    2. the scale is not constant, or the factor is not constant and the scale not 1, or a
-       product leaves the range of the type.
+    1. the factor neither has the shape of the scale, nor is a constant that broadcasts to it.
+    2. the scale is not constant, or the factor is not constant and the scale is not 1. Or a product
+       leaves the range of the type.
     """
 
     operator: ClassVar[str]
@@ -241,9 +241,9 @@ class LayerNormalizationScalePattern(_NormalizationScale):
     """LayerNormalization(x, scale) · factor → LayerNormalization(x, scale · factor)
 
     Refuses when:
-    1. the factor does not have the shape of the scale, and is not a constant that broadcasts to it.
-    2. the scale is not constant, or the factor is not constant and the scale not 1, or a
-       product leaves the range of the type.
+    1. the factor neither has the shape of the scale, nor is a constant that broadcasts to it.
+    2. the scale is not constant, or the factor is not constant and the scale is not 1. Or a product
+       leaves the range of the type.
     3. there is a bias.
     """
 
@@ -264,8 +264,8 @@ class SimplifiedLayerNormalizationMulPattern(_NormalizationScale):
     """SimplifiedLayerNormalization(x, scale) · factor → SimplifiedLayerNormalization(x, scale ·
     factor)
 
-    What: folds a factor, or a constant divisor, into the scale of the operator that onnxruntime has
-    below operator set 23.
+    What: folds a factor, or a constant divisor, into the scale of this operator of onnxruntime,
+    which takes the place of RMSNormalization below operator set 23.
     """
 
     phase = "target"
@@ -277,8 +277,9 @@ class SimplifiedLayerNormalizationMulPattern(_NormalizationScale):
 
 
 def _same_trailing(g: GraphView, parameter: str, like: str, x: str) -> bool:
-    """Whether a parameter of the normalized tensor x has the shape of the parameter ``like``, or is
-    a constant that broadcasts to it.
+    """Whether an operand has the shape of ``like``, or is a constant that broadcasts to it.
+
+    ``x`` is the normalized tensor.
     """
     shape, target, rank = g.try_infer_shape(parameter), g.try_infer_shape(like), g.info(x).rank
     if shape is None or target is None or rank is None or len(target) > rank:
@@ -298,11 +299,12 @@ def _same_trailing(g: GraphView, parameter: str, like: str, x: str) -> bool:
 def _multiplied(
     g: GraphView, parameter: str, factor: str, *, is_divisor: bool = False
 ) -> Array | str:
-    """A parameter of a normalization times a factor (``is_divisor``: divided by it), which
-    `_same_trailing` accepts.
+    """A parameter of a normalization times a factor, or with ``is_divisor`` divided by it.
+
+    `_same_trailing` is true of the factor.
 
     Returns:
-        A constant; or the factor if one of them is computed and the parameter is all ones.
+        A constant; or the factor itself, if one of the two is computed and the parameter is 1.
 
     Raises:
         Declined: when neither applies, or the constant leaves the range of its type.
@@ -325,10 +327,11 @@ def _multiplied(
 
 @np.errstate(all="ignore")
 def _shifted(g: GraphView, bias: str, shift: str, like: str) -> Array | str:
-    """The bias of a normalization, if any, plus a shift that `_same_trailing` accepts.
+    """The bias of a normalization, if any, plus a shift of which `_same_trailing` is true.
 
     Returns:
-        A constant in the shape of the scale; or the shift if it is computed and there is no bias.
+        A constant in the shape of the scale; or the shift itself, if it is computed and there is no
+        bias.
 
     Raises:
         Declined: when the shift is computed and there is a bias, or the constant leaves the range

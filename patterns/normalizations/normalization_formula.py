@@ -1,4 +1,4 @@
-"""Formulas of normalizations."""
+"""Normalizations that are written as separate nodes: mean, variance, Sqrt, Div, ..."""
 
 import math
 from typing import ClassVar, Final
@@ -25,21 +25,21 @@ from .._shapes import may_be_empty
 from .normalization_affine import trailing_shape
 
 _SHAPE_RANGES_OPSET: Final = 15
-"""First operator set in which Shape has start and end."""
+"""The first operator set in which Shape has start and end."""
 
 
 class _NormalizationFormula(EasyPatternOptimization):
-    """The formula of an `operator` that normalizes the last axes."""
+    """The separate nodes of an `operator` that normalizes the last axes."""
 
     exactness = "rounding"
     operator: ClassVar[str]
     least: ClassVar[float] = 0.0
-    """Epsilon must be larger than this."""
+    """Lower bound of epsilon, which must be larger."""
 
     derives = ("ones", "lengths", "number")
 
     def normal(self, g: PatternBuilder, x: Symbol, variance: Symbol) -> Symbol:
-        """Divide x by √variance, in all forms."""
+        """All forms of x / √variance."""
         if g.option("inverse"):
             return g.op.Mul(x, g.op.Pow(variance, -0.5))
         root = g.op.Pow(variance, 0.5) if g.option("half") else g.op.Sqrt(variance)
@@ -67,7 +67,7 @@ class _NormalizationFormula(EasyPatternOptimization):
         return self.has_number(g, m) and m.derive(ones=ones, lengths=shape)
 
     def has_number(self, g: GraphView, m: Match) -> bool | None:
-        """Derive epsilon as ``number``, 0 if absent; require a kernel."""
+        """Derive epsilon as ``number``, 0 if absent; refuse if there is no kernel."""
         number = float(g.get_constant_scalar(m.epsilon) or 0) if m.get("epsilon") else None
         if number is not None and not self.least < number < 1:  # (2)
             return self.none(m.nodes[-1], msg="epsilon is not a small positive number")
@@ -92,7 +92,7 @@ class _NormalizationFormula(EasyPatternOptimization):
 
 
 class _DistanceFormula(_NormalizationFormula):
-    """The formula of an `operator` that subtracts the mean first."""
+    """The separate nodes of an `operator` that subtracts the mean first."""
 
     def normalized(self, g: PatternBuilder, x: Symbol, epsilon: Scalar) -> Symbol:
         """(x - mean) / √(mean of (x - mean)² + epsilon)."""
@@ -102,7 +102,7 @@ class _DistanceFormula(_NormalizationFormula):
     def expanded(
         self, g: PatternBuilder, x: Symbol, epsilon: Scalar, scale: Constant, bias: Symbol
     ) -> Symbol:
-        """As TensorFlow writes it: x · a + (bias - mean · a) with a = scale / root."""
+        """The form that TensorFlow writes: x · a + (bias - mean · a) with a = scale / root."""
         mean = g.op.ReduceMean(x, axes=g.capture("axes"))
         distance = g.op.Sub(mean, x) if g.option("reversed") else g.op.Sub(x, mean)
         root = g.op.Sqrt(g.op.Add(self.mean_square(g, distance), epsilon))
@@ -122,17 +122,18 @@ class _DistanceFormula(_NormalizationFormula):
 
 
 class _LayerNormalization(_DistanceFormula):
-    """The formulas of LayerNormalization.
+    """The separate nodes of LayerNormalization.
 
     Refuses when:
-    1. the means are not both over the last axes, one of these may have size 0, which onnxruntime's
-       kernel rejects, or is dynamic below operator set 15: the scale then needs a Shape with start.
-    2. epsilon is not between 0 and 1; without it, rows of equal elements give NaN or not, depending
-       on how the mean is rounded.
+    1. the means are not both over the last axes. Or one of these axes may have size 0, which
+       onnxruntime's kernel rejects. Or an axis is dynamic below operator set 15, since the scale
+       needs a Shape with start.
+    2. epsilon is not between 0 and 1. Without epsilon, rows of equal elements may give NaN,
+       depending on the rounding of the mean.
     3. the provider has no kernel of LayerNormalization for the type, or the operator would compute
        in a lower precision.
-    4. scale and bias, where the formula contains them, do not have the shape of the last axes, or
-       the scale is not a constant of moderate size.
+    4. the nodes include scale and bias, and these do not have the shape of the last axes. Or the
+       scale is not constant, or leaves the range of its type.
     """
 
     operator = "LayerNormalization"
@@ -155,7 +156,7 @@ class _LayerNormalization(_DistanceFormula):
                 m.nodes[-1], msg="scale and bias do not have the shape of the normalized axes"
             )
         if m.between:
-            rounded(doubles(g, m.scale), m.ones.dtype)  # a guard only (4)
+            rounded(doubles(g, m.scale), m.ones.dtype)  # only to raise `Declined` (4)
         return True
 
     def apply_pattern(  # type: ignore[override]
@@ -175,9 +176,9 @@ class _LayerNormalization(_DistanceFormula):
 class LayerNormalizationPattern(_LayerNormalization):
     """(x - mean) / √(mean of (x - mean)² + epsilon) → LayerNormalization(x, 1)
 
-    What: one operator instead of seven, into which other patterns fold scale and bias. The same for
-    x · a + (bias - mean · a) with a = scale / √(...), as TensorFlow exports it.
-    Why: measured 2 to 3.5 times faster on onnxruntime's CPU provider.
+    What: one operator instead of seven. Other patterns fold scale and bias into it. The same for
+    x · a + (bias - mean · a) with a = scale / √(...), the form of TensorFlow's converter.
+    Why: measured 2 to 3.5 times as fast on onnxruntime's CPU provider.
     """
 
     phase = "specialize"
@@ -217,9 +218,9 @@ class LayerNormalizationOrtPattern(_LayerNormalization):
     17
 
     What: one operator instead of seven. ONNX has it from operator set 17 on, onnxruntime in all
-    operator sets: other runtimes and ``onnx.checker`` do not support the result.
-    Why: measured 2 to 3.5 times faster on onnxruntime's CPU provider, where onnxruntime does not
-    fuse it itself; and `LayerNormalizationRowPattern` needs it.
+    operator sets. So other runtimes and ``onnx.checker`` do not support the result.
+    Why: measured 2 to 3.5 times as fast on onnxruntime's CPU provider, if onnxruntime does not fuse
+    the nodes itself. `LayerNormalizationRow` needs the operator.
     """
 
     phase = "specialize"
@@ -242,17 +243,17 @@ class InstanceNormalizationPattern(_DistanceFormula):
     """(x - mean) / √(mean of (x - mean)² + epsilon) · scale + bias → InstanceNormalization(x,
     scale, bias)
 
-    What: one operator instead of nine, where the means are over all axes but the first two.
-    Why: measured 3 times faster on onnxruntime's CPU provider, and 2 times faster than
+    What: one operator instead of nine, if the means are over all axes after the channels.
+    Why: measured 3 times as fast on onnxruntime's CPU provider, and 2 times as fast as
     LayerNormalization with Mul and Add.
     Refuses when:
-    1. the means are not over all axes after the channels, one of these may be empty, at which
-       onnxruntime's kernel ends the process, or the number of channels is not known.
-    2. epsilon is not between 9e-7 and 1. The kernel computes x · a + (bias - mean · a) with a =
-       scale / root, which cancels for constant channels if epsilon is smaller.
-    3. the provider has no kernel of InstanceNormalization for the type, or it would compute in a
-       lower precision.
-    4. scale or bias is not one number of moderate size for each channel.
+    1. the means are not over all axes after the channels. Or such an axis may be empty, for which
+       onnxruntime's kernel crashes, or the number of channels is not known.
+    2. epsilon is not between 9e-7 and 1. The kernel computes x · a + (bias - mean · a) with
+       a = scale / root. With a smaller epsilon, this cancels for constant channels.
+    3. the provider has no kernel of InstanceNormalization for the type, or the kernel would compute
+       in a lower precision.
+    4. scale or bias is not one number per channel, or leaves the range of the type.
     """
 
     phase = "specialize"
@@ -307,12 +308,12 @@ class InstanceNormalizationPattern(_DistanceFormula):
 
 
 class _MeanSquareFormula(_NormalizationFormula):
-    """The formula of an `operator` that divides by the root of the mean square, or of the sum of
-    squares: the L2 norm.
+    """The separate nodes of an `operator` that divides by the root mean square, or by the L2 norm.
 
     Refuses when:
-    1. the mean is not over the last axes, one of these may have size 0, which onnxruntime's kernel
-       rejects, or is dynamic below operator set 15: the scale then needs a Shape with start.
+    1. the mean is not over the last axes. Or one of these axes may have size 0, which onnxruntime's
+       kernel rejects. Or an axis is dynamic below operator set 15, since the scale needs a Shape
+       with start.
     2. epsilon is present, but not between 0 and 1.
     3. the provider has no kernel for the type, or the operator would compute in a lower precision.
     4. the squares are summed, and their number is not known.
@@ -343,10 +344,10 @@ class _MeanSquareFormula(_NormalizationFormula):
 class RMSNormalizationPattern(_MeanSquareFormula):
     """x / √(mean of x² + epsilon) → RMSNormalization(x, 1)
 
-    What: one operator instead of six, with or without epsilon; `RMSNormalizationMulPattern` folds a
-    factor into it. An L2 normalization, x / √(sum of x² + epsilon), gets the scale 1 / √n.
-    Why: measured 2.3 times faster on onnxruntime's CPU provider; L2 normalization 1.3 times (8
-    vectors of 64) to 2.1 times (4096 of 128).
+    What: one operator instead of six, with or without epsilon. `RMSNormalizationMul` folds a factor
+    into it. An L2 normalization, x / √(sum of x² + epsilon), gets the scale 1 / √n.
+    Why: measured 2.3 times as fast on onnxruntime's CPU provider. L2 normalization is 1.3 times (8
+    vectors of 64) to 2.1 times as fast (4096 vectors of 128).
     """
 
     phase = "specialize"
@@ -382,10 +383,10 @@ class RMSNormalizationPattern(_MeanSquareFormula):
 class SimplifiedLayerNormalizationPattern(_MeanSquareFormula):
     """x / √(mean of x² + epsilon) → SimplifiedLayerNormalization(x, 1)
 
-    What: one operator instead of six; `SimplifiedLayerNormalizationMulPattern` folds a factor into
-    it. It is an operator of onnxruntime, although in the standard domain: other runtimes and
-    ``onnx.checker`` do not support it. From operator set 23 on, RMSNormalization replaces it.
-    Why: measured 2.3 times faster on onnxruntime's CPU provider.
+    What: one operator instead of six. `SimplifiedLayerNormalizationMul` folds a factor into it. It
+    is an operator of onnxruntime, although in the standard domain: other runtimes and
+    ``onnx.checker`` do not support it. From operator set 23 on, RMSNormalization takes its place.
+    Why: measured 2.3 times as fast on onnxruntime's CPU provider.
     """
 
     phase = "target"

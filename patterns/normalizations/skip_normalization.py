@@ -1,4 +1,4 @@
-"""Sums that are normalized."""
+"""Residual sums with a following normalization, as one contrib operator."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -31,7 +31,7 @@ class _SkipNormalization(EasyPatternOptimization):
     derives = ("alone",)
 
     def total(self, g: PatternBuilder, x: Symbol, skip: Symbol, added: Symbol) -> Symbol:
-        """The sum, in any order; it may have other consumers."""
+        """The sum, with its terms in any order; the sum may have other consumers."""
         return (
             g.op.Add(x, skip, added, associative=True) if g.option("biased") else g.op.Add(x, skip)
         )
@@ -60,9 +60,10 @@ class _SkipNormalization(EasyPatternOptimization):
     def fused(
         self, g: PatternRewriter, operands: Sequence[str | None], epsilon: float, alone: bool
     ) -> tuple[str | None, str]:
-        """Write the operator; its fourth output is the sum, if that has other consumers.
+        """Write the operator; returns the sum (``None`` if ``alone``) and the normalized tensor.
 
-        The second and third outputs are for training.
+        The fourth output is the sum, which is not needed without other consumers (``alone``). The
+        second and third outputs are for training.
         """
         outputs = [g.unique_name("normalized"), "", "", g.unique_name("sum")]
         names = outputs[:1] if alone else outputs
@@ -77,19 +78,20 @@ class SkipLayerNormalizationPattern(_SkipNormalization):
     skip, scale, bias, [b])
 
     What: one operator instead of two or three, which returns the sum as well.
-    Why: one kernel launch instead of two or three; not on the CPU, where it was measured 8 times
-    slower.
+    Why: one kernel launch instead of two or three. On the CPU, the operator takes 8 times as long,
+    so the pattern is for CUDA only.
     Refuses when:
-    1. the operands of the sum are not known to have the same shape of rank 2 or 3 (in one of them,
-       the batch dimension may be 1 or missing), or the normalization is not along the last axis.
-    2. scale, bias or b are not vectors as long as that axis.
+    1. the operands of the sum are not known to have the same shape of rank 2 or 3. (The batch
+       dimension of one operand may be 1 or missing.) Or the normalization is not along the last
+       axis.
+    2. scale, bias or b are not vectors as long as the last axis.
     3. the provider has no kernel for the type.
     """
 
     operator = "SkipLayerNormalization"
 
     def adds(self, g: GraphView, x: str, skip: str) -> bool:
-        """The second tensor may lack the batch, as position embeddings do."""
+        """Accept a second tensor without batch dimension as well, such as position embeddings."""
         shape, skip_shape = g.try_infer_shape(x), g.try_infer_shape(skip)
         repeated = (
             shape is not None and len(shape) == 3 and skip_shape in (shape[1:], (1, *shape[1:]))
@@ -143,14 +145,14 @@ class SkipSimplifiedLayerNormalizationPattern(_SkipNormalization):
     """RMSNormalization(x + skip [+ b], scale) → com.microsoft.SkipSimplifiedLayerNormalization(x,
     skip, scale, [b])
 
-    What: one operator instead of two or three, which returns the sum as well; the same for
-    SimplifiedLayerNormalization, which onnxruntime has below operator set 23.
-    Why: one kernel launch instead of two or three; not on the CPU, where it was measured 2 times
-    slower.
+    What: one operator instead of two or three, which returns the sum as well. The same for
+    SimplifiedLayerNormalization, an operator of onnxruntime.
+    Why: one kernel launch instead of two or three. On the CPU, the operator takes twice as long, so
+    the pattern is for CUDA only.
     Refuses when:
     1. the operands of the sum are not known to have the same shape of rank 2 or 3, or the
        normalization is not along the last axis.
-    2. scale or b are not vectors as long as that axis.
+    2. scale or b are not vectors as long as the last axis.
     3. the provider has no kernel for the type.
     """
 

@@ -17,12 +17,12 @@ from xoptim.match import (
 class SumLayerNormalizationPattern(EasyPatternOptimization):
     """LayerNormalization(x + z) → LayerNormalization(Sum(x, z))
 
-    What: writes the sum of two tensors of equal shapes as Sum.
-    Why: onnxruntime fuses Add and LayerNormalization to SkipLayerNormalization at load time, whose
-    kernel is slower than both. It does not fuse Sum. Measured on one thread with all ORT graph
-    optimizations: 0.67 of the time of both for one row of 768, 0.23 for 16, 0.18 for 128.
+    What: writes the sum of two tensors of equal shapes as Sum instead of Add.
+    Why: at load time, onnxruntime fuses Add and LayerNormalization to SkipLayerNormalization, whose
+    kernel is slower than both. It does not fuse Sum. With 768 features, one thread and all ORT
+    graph optimizations, one row takes 0.67 of the time, and 128 rows 0.18.
     Refuses when:
-    1. the operands may have different shapes, or are not float32: onnxruntime does not fuse these.
+    1. the operands may have different shapes, or are not float32: then onnxruntime does not fuse.
     2. the sum has other consumers (checked by the matcher).
     """
 

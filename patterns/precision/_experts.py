@@ -26,10 +26,11 @@ _KEEPING_SIGN: Final = operators_with(Trait.MOVES) | {
 }
 """Operators whose first result is nonnegative if all float operands are."""
 _ACTIVATIONS: Final = {"Relu": "relu", "Gelu": "gelu"}
-"""The activation types of QMoE; its Gelu is the approximation by Tanh, which differs by 2e-4."""
+"""The activation types of QMoE. Its Gelu is the Tanh approximation, which differs by 2e-4."""
 _MAX_PARAMETER: Final = 1024.0
 """Largest parameter of an activation, so that results stay far from overflow."""
 _DEPTH: Final = 12
+"""Maximum number of nodes in a row that are followed to see that a tensor is nonnegative."""
 _RANK: Final = 3
 """Rank of the stacked weights."""
 
@@ -58,7 +59,7 @@ class Projection(NamedTuple):
 
 
 class Routing(NamedTuple):
-    """Which experts compute which tokens.
+    """The routing of tokens to experts.
 
     Attributes:
         scores: the router scores that a TopK reads, of shape (tokens, experts).
@@ -78,8 +79,8 @@ class Experts(NamedTuple):
         x: the tokens, of shape (tokens, 1, ...).
         routing: the routing of the tokens.
         choices: number of experts of each token (top-k).
-        inner: one MatMul, or those of the gate and of the up projection.
-        outer: the MatMul after the activation.
+        inner: the MatMul before the activation, or both the gate and the up projection.
+        outer: the MatMul after the activation (down projection).
         activation: the attributes of QMoE for the activation.
     """
 
@@ -100,7 +101,7 @@ def experts_of(g: GraphView, scan: Node) -> Experts:
     """The mixture of experts that a Scan computes.
 
     Raises:
-        Declined: it computes something else.
+        Declined: when the Scan computes something else.
     """
     body = _Body(g, scan)
     scatter = body.node(body.result, "ScatterND")
@@ -190,7 +191,7 @@ class _Body:
         return self._operands[mask]
 
     def weighted(self, name: str, indices: str) -> tuple[str, str]:
-        """The results of an expert before the multiplication by factors, and all rows' factors."""
+        """The results of an expert before they are multiplied, and the factors of all rows."""
         for result, factor in _orders(self.node(name, "Mul")):
             factors = self.rows(factor, indices)
             if factors is not None:
@@ -198,7 +199,7 @@ class _Body:
         raise Declined("the result of an expert is not multiplied by a factor of each row")
 
     def rows(self, name: str, indices: str) -> str | None:
-        """The tensor of which a matrix has the rows at these indices, or ``None``."""
+        """The tensor from which a Gather takes the rows of a matrix at ``indices``, or ``None``."""
         if self._g.info(name).rank != 2:
             return None
         gather = self._g.node_before(_source(self._g, name))
@@ -237,8 +238,9 @@ class _Body:
         return (name,), {"activation_type": "identity"}
 
     def _swiglu(self, gate: str, factor: str) -> tuple[tuple[str, ...], dict[str, Any]] | None:
-        """The operands and attributes of x · sigmoid(alpha · x) · (z + beta); x and z may be
-        clipped.
+        """The operands and the attributes of x · sigmoid(alpha · x) · (z + beta), or ``None``.
+
+        x and z may be clipped.
         """
         silu = self._silu(gate)
         if silu is None:
@@ -257,7 +259,7 @@ class _Body:
         return (x, z), {"activation_type": "swiglu", "swiglu_fusion": 1, **parameters}
 
     def _silu(self, name: str) -> tuple[str, float] | None:
-        """The operand x and alpha of x · sigmoid(alpha · x)."""
+        """The operand x and the factor alpha of x · sigmoid(alpha · x), or ``None``."""
         node = self._g.node_before(name)
         if node is not None and (node.domain, node.op_type) == (_CONTRIB, "QuickGelu"):
             return node.input[0], node.get_attribute("alpha", 1.702)
@@ -276,7 +278,7 @@ class _Body:
         return None
 
     def _plus(self, name: str) -> tuple[str, float]:
-        """The operand of an Add of a constant, and the constant; the tensor and 0 if none."""
+        """The operand of an Add of a constant, and the constant; without an Add, ``name`` and 0."""
         node = self._g.node_before(name)
         for operand, number in _orders(node) if is_op(node, "Add") else ():
             beta = self._g.get_constant_scalar(number)
@@ -285,7 +287,7 @@ class _Body:
         return name, 0.0
 
     def _clipped(self, name: str) -> tuple[str, float | None, float | None]:
-        """The operand of a Clip, and its bounds; the tensor itself if there is no Clip."""
+        """The operand of a Clip, and its bounds; without a Clip, ``name`` and no bounds."""
         node = self._g.node_before(name)
         if not is_op(node, "Clip"):
             return name, None, None
@@ -325,7 +327,7 @@ def _orders(node: Node) -> Iterator[tuple[str, str]]:
 
 
 def _source(g: GraphView, name: str) -> str:
-    """The tensor before all operators that only change the shape."""
+    """The tensor from which nodes that only change the shape compute ``name``."""
     node = g.node_before(name)
     while node is not None and not node.domain and node.op_type in _VIEWS:
         name = node.input[0]
@@ -334,7 +336,10 @@ def _source(g: GraphView, name: str) -> str:
 
 
 def _choice(g: GraphView, mask: str) -> tuple[str, str]:
-    """The scores and the indices of the TopK that chooses experts, from the matrix of choices."""
+    """The scores and the indices of the TopK that chooses experts.
+
+    ``mask`` is the Boolean matrix (experts, rows) of the choices.
+    """
     equal = g.node_before(mask)
     for operand, name in _orders(equal) if is_op(equal, "Equal") else ():
         ids = g.get_computed_constant(operand)
@@ -355,10 +360,12 @@ def _choice(g: GraphView, mask: str) -> tuple[str, str]:
 
 
 def _tokens(g: GraphView, rows: str, choices: int) -> str:
-    """The tensor with one row for each token, from the rows that repeat it for each choice.
+    """The tensor with one row for each token.
+
+    In ``rows``, an Expand repeats each token for each of its choices.
 
     Raises:
-        Declined: the rows are not repeated in this way.
+        Declined: when the rows are not repeated in this way.
     """
     if choices == 1:
         return rows

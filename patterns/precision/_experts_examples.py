@@ -65,7 +65,7 @@ def examples_of(integers: Sequence[int], bits: int) -> tuple[Example, ...]:
     """Examples with two experts whose weights have the same 32 integers in each column."""
     zero = 1 << bits - 2
     column = packed(np.array([integers], np.uint8), bits)[0]
-    rest = (
+    attributes = (
         f"expert_weight_bits = {bits}, block_size = 32, accuracy_level = 4, weights_prepacked = 0"
     )
 
@@ -93,10 +93,10 @@ def examples_of(integers: Sequence[int], bits: int) -> tuple[Example, ...]:
     return Example.pairs(
         f"{gated}, {before('v1', 64)}, {next(biases)}, {before('v2', 32)}> {{ {_GATED} }}",
         f"{gated}, {after('v1', 64)}, {next(biases)}, {after('v2', 32)}> {{ {_GATED_ROUTING} "
-        f"y = com.microsoft.QMoE <k = 2, {rest}, {_SWIGLU}> {_OPERANDS} }}",
+        f"y = com.microsoft.QMoE <k = 2, {attributes}, {_SWIGLU}> {_OPERANDS} }}",
         f"{plain}, {before('v1', 32)}, {bias}, {before('v2', 32)}> {{ {_PLAIN} }}",
         f"{plain}, {after('v1', 32)}, {bias}, {after('v2', 32)}> {{ {_PLAIN_ROUTING} "
-        f'y = com.microsoft.QMoE <k = 1, {rest}, activation_type = "relu"> {_OPERANDS} }}',
+        f'y = com.microsoft.QMoE <k = 1, {attributes}, activation_type = "relu"> {_OPERANDS} }}',
         opset=21,
     )
 

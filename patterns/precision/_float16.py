@@ -1,4 +1,4 @@
-"""Operators that are computed in float16, and their operands and results of this type."""
+"""Operators that are computed in float16, and which of their operands and results are float16."""
 
 from typing import Final, NamedTuple
 
@@ -24,7 +24,7 @@ SUMS: Final = (
     "com.microsoft::FusedMatMul",
     "com.microsoft::MultiHeadAttention",
 )
-"""The expensive operators, for which others are computed in float16 as well."""
+"""The expensive operators. Operators around them are computed in float16 for their sake."""
 OTHERS: Final = tuple(
     sorted(
         f"{domain}::{op_type}" if domain else op_type
@@ -34,19 +34,19 @@ OTHERS: Final = tuple(
 )
 """Operators that are computed in float16 around `SUMS`.
 
-Excluded are those that overflow or lose digits of small numbers (Exp, Pow, Reciprocal, Sqrt), that
-amplify errors (Sin and Cos of large angles, Log), that count (CumSum, Range), or that are
-discontinuous (Floor).
+Excluded are operators that overflow or lose digits of small numbers (Exp, Pow, Reciprocal, Sqrt),
+or amplify errors (Sin and Cos of large angles, Log). Operators that count (CumSum, Range) or are
+discontinuous (Floor) are excluded as well.
 """
 LARGEST: Final = 2.0**15
-"""Larger numbers are near the limit of float16, which is 65504."""
+"""Largest magnitude of a tensor that becomes float16, whose limit is 65504."""
 _MASKING: Final = ("Add", "Mul", "Sub", "Where")
 _MASKED = 2.0**14
-"""Replaces the numbers of a mask: Softmax is still 0, and the sum of two stays finite."""
+"""The number that replaces those of a mask: Softmax still gives 0, and the sum of two is finite."""
 _SMALLEST_NORMAL = 2.0**-14
-"""Smaller numbers have fewer digits in float16.
+"""The smallest normal float16 number; smaller numbers have fewer digits.
 
-This matters for constants without larger ones, such as an epsilon that prevents a division by 0.
+This matters for constants without larger numbers, such as an epsilon that prevents division by 0.
 """
 _TYPES = (TensorProto.FLOAT, TensorProto.FLOAT16)
 
@@ -61,7 +61,7 @@ class Float16Places(NamedTuple):
 def float16_places(g: GraphView, node: Node) -> Float16Places | None:
     """The float32 operands and results of a node that can be float16.
 
-    ``None`` when there is no such operand, a result cannot change, or there is no float16 kernel.
+    ``None`` if there is no such operand, a result cannot change, or there is no float16 kernel.
     """
     counts = len(node.input), len(node.output)
     free = convertible_places(node.op_type, node.domain, node.opset, counts, _TYPES)
@@ -82,7 +82,10 @@ def float16_places(g: GraphView, node: Node) -> Float16Places | None:
 
 
 def float16_of(g: GraphView, name: str) -> str | Array | None:
-    """A float32 tensor in float16 if lossless, a Cast's operand or a constant, else ``None``."""
+    """A float16 tensor or constant that is equal to a float32 tensor, or ``None``.
+
+    It is the operand of a Cast from float16, or a constant without loss of digits.
+    """
     node = g.node_before(name)
     if is_op(node, "Cast") and g.try_infer_type(node.input[0]) == TensorProto.FLOAT16:
         return node.input[0]
@@ -95,7 +98,10 @@ def float16_of(g: GraphView, name: str) -> str | Array | None:
 
 
 def fits(g: GraphView, name: str, reader: Node) -> bool:
-    """Whether a tensor may be rounded to float16: neither constants out of range, nor integers."""
+    """Whether a tensor may be rounded to float16.
+
+    False for constants out of range, and for integers that a Cast converts to float32.
+    """
     node = g.node_before(name)
     if is_op(node, "Cast") and g.try_infer_type(node.input[0]) not in (
         *_TYPES,
@@ -113,17 +119,17 @@ def _is_held(numbers: Array, reader: Node) -> bool:
         magnitudes = np.abs(numbers)
         if not is_op(reader, *_MASKING) and (magnitudes[np.isfinite(magnitudes)] >= MASK).any():
             return False
-        largest = magnitudes.max(initial=0, where=magnitudes < MASK)  # not infinite
-    return bool(largest == 0 or _SMALLEST_NORMAL <= largest <= LARGEST)  # false for a NaN
+        largest = magnitudes.max(initial=0, where=magnitudes < MASK)  # without infinities
+    return bool(largest == 0 or _SMALLEST_NORMAL <= largest <= LARGEST)  # False for NaN
 
 
 def _magnitude(numbers: Array) -> float:
-    """The largest magnitude, NaN if a number is; without a copy of large tensors."""
+    """The largest magnitude, or NaN if a number is NaN. (`numpy.abs` would copy large tensors.)"""
     return float(max(numbers.max(), -numbers.min())) if numbers.size else 0.0
 
 
 def rounded(numbers: Array) -> Array:
-    """A constant in float16; the numbers of a mask become smaller ones."""
+    """A constant in float16; the numbers of a mask become 16384."""
     if _magnitude(numbers) < MASK:
         return numbers.astype(np.float16)
     is_masked = np.isfinite(numbers) & (np.abs(numbers) >= MASK)
@@ -136,7 +142,7 @@ def is_square(node: Node) -> bool:
 
 
 def is_read_in_float16(g: GraphView, name: str) -> bool:
-    """Whether only Casts to float16 read a result."""
+    """Whether all consumers of a result are Casts to float16."""
     consumers = g.next_nodes(name)
     is_inside = bool(consumers) and not g.is_output(name) and not g.is_used_by_subgraph(name)
     return is_inside and all(
@@ -146,7 +152,7 @@ def is_read_in_float16(g: GraphView, name: str) -> bool:
 
 
 def recreated(g: PatternRewriter, node: Node, operands: list[str], results: list[str]) -> Node:
-    """The same operator with other operands and results; it keeps its name for reports."""
+    """The same operator with other operands and results. It keeps its node name, for reports."""
     copy = g.make_node(node.op_type, operands, results, domain=node.domain, **node.attribute)
     copy.name = node.name
     return copy

@@ -29,10 +29,10 @@ from ._quantization import QuantizedMatrix, columns_to_int8, is_quantizable
 
 COLUMN = (127, -3, 64, 5, -127, 90, 1, 0, -64, 33, 17, -80, 7, 100, -1, 2)
 INTEGERS = ", ".join(f"{n}, {-n}" for n in COLUMN)
-"""Two columns of int8 weights for examples; `WEIGHTS` are their values by scales of 1/2 and 1/4."""
+"""Two columns of int8 weights for examples; `WEIGHTS` are these integers times 1/2 and 1/4."""
 WEIGHTS = ", ".join(f"{n / 2}, {-n / 4}" for n in COLUMN)
 FEWEST_TERMS = 16
-"""Sums of fewer terms were not measured to be faster in int8."""
+"""Minimum terms of a sum: with fewer, int8 was not measured to be faster."""
 
 
 class WeightedMatMul(NamedTuple):
@@ -40,7 +40,7 @@ class WeightedMatMul(NamedTuple):
 
     Attributes:
         weights: name of the matrix.
-        is_transposed: whether its rows, not its columns, are the columns of the result.
+        is_transposed: whether the matrix is stored as (columns, terms).
         terms: number of terms of a sum (K).
         columns: number of columns of the result (N).
     """
@@ -61,9 +61,9 @@ class WeightedMatMul(NamedTuple):
 
 
 def weighted_matmul(g: GraphView, node: Node) -> WeightedMatMul | None:
-    """The MatMul that a node computes.
+    """The MatMul by constant weights that a node computes.
 
-    ``None`` unless it is float32, by constant weights, and without alpha and beta.
+    ``None`` unless it is float32, and without alpha, beta and transA.
     """
     x, name = node.input[:2]
     is_transposed = bool(node.get_attribute("transB", 0))
@@ -73,7 +73,7 @@ def weighted_matmul(g: GraphView, node: Node) -> WeightedMatMul | None:
     shape, rank = g.static_shape(name), g.info(x).rank
     if not g.is_constant(name) or shape is None or len(shape) != 2 or rank is None or rank < 2:
         return None
-    if g.is_constant(x):  # folding computes the MatMul
+    if g.is_constant(x):  # constant folding computes the MatMul
         return None
     scales = [node.get_attribute(key, 1.0) for key in ("alpha", "beta")]
     transposes = [node.get_attribute(key, 0) for key in ("transA", "transBatchA", "transBatchB")]
@@ -148,8 +148,10 @@ class _Int8MatMul(_QuantizedMatMul):
         return matmul.terms >= FEWEST_TERMS
 
     def weights(self, g: PatternRewriter, matmul: WeightedMatMul) -> str:
-        """The dequantized weights; the integers are stored in the layout of the floats, so that an
-        embedding can share them.
+        """The dequantized weights.
+
+        The integers are stored in the layout of the float32 weights, so that a tied embedding can
+        share them.
         """
         matrix = matmul.matrix(g)
         numbers = columns_to_int8(matrix, pair_scales(g, matrix))
@@ -159,7 +161,7 @@ class _Int8MatMul(_QuantizedMatMul):
 def stored_weights(
     g: PatternRewriter, matmul: WeightedMatMul, numbers: QuantizedMatrix
 ) -> tuple[str, str]:
-    """The integers of weights, stored in the layout of the floats, and their scales."""
+    """The integers of weights, stored in the layout of the float32 weights, and their scales."""
     integers, source = numbers.integers, matmul.weights
     if matmul.is_transposed:
         transposed = g.make_initializer("", np.ascontiguousarray(integers.T), source=source)

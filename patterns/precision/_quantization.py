@@ -17,11 +17,11 @@ _quantizers = lazy_module("onnxruntime.quantization.quant_utils")
 BLOCK = 32
 """Number of weights that share a scale."""
 INT8_ENDS = (-127, 127)
-"""The limits of int8 weights: with -128, a product of two would need another bit."""
+"""The limits of int8 weights: (-128)² would need one bit more than all other products."""
 
 
 _MAX_BIAS = 2.0**29
-"""Largest integer of a bias, so that sums stay within 32 bits."""
+"""Largest integer of a bias, so that int32 sums do not overflow."""
 
 
 class QuantizedMatrix(NamedTuple):
@@ -51,7 +51,7 @@ def columns_to_int8(weights: Array, least: Array | float = 0.0) -> QuantizedMatr
     scales = np.maximum(
         np.abs(weights).max(axis=0, initial=0) / np.float32(INT8_ENDS[1]), least
     ).astype(np.float32)
-    scales[scales < np.finfo(np.float32).tiny] = 1  # a column of zeros
+    scales[scales < np.finfo(np.float32).tiny] = 1  # columns of zeros
     return QuantizedMatrix(
         _quantizers.quantize_nparray(TensorProto.INT8, weights, scales, np.int64(0), *INT8_ENDS),
         scales,
@@ -59,11 +59,11 @@ def columns_to_int8(weights: Array, least: Array | float = 0.0) -> QuantizedMatr
 
 
 def least_scales(bias: Array, step: float) -> Array:
-    """The smallest scales of weights with which an int32 bias leaves room for the sums.
+    """The smallest scales of weights with which bias plus sums stay within int32.
 
     Args:
         bias: one number for each column.
-        step: the scale of the tensor that is multiplied.
+        step: the scale of the tensor that the weights multiply.
     """
     least: Array = np.abs(bias) / (step * _MAX_BIAS)
     return least
@@ -84,12 +84,13 @@ def rows_to_int8(weights: Array) -> QuantizedMatrix:
 
 
 def rows_to_int4(weights: Array) -> Blocks:
-    """Quantize a finite float32 matrix to uint4, with a bfloat16 scale and a zero point for each
-    row, both of shape (rows, 1).
+    """Quantize a finite float32 matrix to uint4, row by row.
+
+    Each row has a bfloat16 scale and a zero point, both of shape (rows, 1).
     """
     low, high = weights.min(axis=1, initial=0), weights.max(axis=1, initial=0)
     scales = _rounded_up((high - low) / np.float32(15))
-    scales[scales < np.finfo(np.float32).tiny] = 1  # a row of zeros
+    scales[scales < np.finfo(np.float32).tiny] = 1  # rows of zeros
     scales = scales[:, None]
     zeros = np.clip(np.rint(-low[:, None] / scales), 0, 15)
     integers = np.clip(np.rint(weights / scales) + zeros, 0, 15)

@@ -40,7 +40,7 @@ class _QuantizedExperts(QuantizationPattern, PatternOptimization):
 
     phase = "target"
     providers = ("cpu",)
-    onnxruntime = ">=1.32"  # earlier kernels do not read factors separately from scores
+    onnxruntime = ">=1.32"  # earlier kernels have no operand for factors besides the scores
     produces = ("com.microsoft",)
     anchors = ("Scan",)
     quantizes_activations = True

@@ -1,4 +1,4 @@
-"""Static quantization of tensors, with scales from samples."""
+"""Static quantization of tensors, with scales from samples or from bounds of operators."""
 
 from typing import Final
 
@@ -16,8 +16,9 @@ _RANGES: Final = {
 
 
 def known_steps(g: GraphView, observed: Observed, name: str) -> QuantizationParameters | None:
-    """The scale and zero point of a tensor, from its range on samples or the bounds of its
-    producer; ``None`` if neither is known, or it is not usable.
+    """The scale and zero point of a tensor, from its range on samples or its producer's bounds.
+
+    ``None`` if the range is unknown, a single point, or too large.
     """
     limits = observed.ranges.get(name) or _operator_range(g, name)
     return None if limits is None else activation_parameters(*limits)
@@ -32,7 +33,7 @@ def quantized_tensor(
 
 
 def _operator_range(g: GraphView, name: str) -> tuple[float, float] | None:
-    """The range of a tensor that its producer guarantees."""
+    """The range of a tensor that its producer guarantees, or ``None``."""
     node = g.node_before(name)
     if is_op(node, "Clip") and len(node.input) == 3:
         low, high = (g.get_constant_scalar(bound) for bound in node.input[1:])

@@ -14,17 +14,18 @@ from .._folding import Array
 _SHARES: Final = (0.25, 0.5, 0.75)
 """Shares of the differences between channels to move to the weights."""
 _LEAST_GAIN: Final = 0.9
-"""Scales are moved only if less than this share of the error is expected to remain."""
+"""Scales are moved only if the expected error is below this share of the error without scales."""
 _MAX_SCALE: Final = 2.0**12
+"""Largest scale of a channel."""
 
 
 def scales(channels: Channels, weights: Array) -> Numbers:
     """A scale for each channel by which to divide the tensor, and multiply its weights.
 
-    It is at least 1, so that the tensor does not overflow. The scales have the least expected error
-    when the tensor is quantized to 8 bits with one scale, and weights with one for each column
-    (G. Xiao et al., "SmoothQuant", 2022, section 4). Powers of two would be exact, but reduce the
-    error less.
+    A scale is at least 1, so that the tensor does not overflow. Of three candidates, the scales
+    with the least expected error are chosen (G. Xiao et al., "SmoothQuant", 2022, section 4). The
+    tensor is then quantized to 8 bits with one scale, the weights with one for each column. Powers
+    of two would be exact, but reduce the error less.
 
     Args:
         channels: statistics of the tensor.
@@ -57,10 +58,10 @@ def scales(channels: Channels, weights: Array) -> Numbers:
 
 
 def expected_error(channels: Channels, weights: Array, scale: Numbers) -> float:
-    """The expected squared error of a row of results, up to a factor, for independent errors.
+    """The expected squared error of a row of results, up to a constant factor.
 
-    The quantization steps are 1 / 255 of the range of the tensor, and 1 / 127 of the largest weight
-    of a column.
+    The errors of elements are assumed to be independent. The quantization steps are 1 / 255 of the
+    range of the tensor, and 1 / 127 of the largest weight of a column.
     """
     step = (
         (channels.high / scale).max(initial=0.0) - (channels.low / scale).min(initial=0.0)

@@ -21,15 +21,15 @@ class ActivationAwareNormalizationPattern(BlockScalingPattern, SmoothedNormaliza
     """MatMul(LayerNormalization(x, g, b), w) → MatMul(LayerNormalization(x, g / s, b / s), w · s)
 
     What: moves a scale of each channel from a normalization to the weights of all MatMuls that
-    read it (AWQ). Also for Gemm; for RMSNormalization, SimplifiedLayerNormalization and
-    SkipLayerNormalization; and with samples, for x · g + b and x · g, such as the end of a
+    read it (AWQ). Also for Gemm, and for RMSNormalization, SimplifiedLayerNormalization and
+    SkipLayerNormalization. With samples, also for x · g + b and x · g, such as the end of a
     decomposed normalization or Gelu.
     Why: the weights of large channels are quantized more finely. It is applied before block-wise
     quantization of weights (int4), if that reduces the error on samples (docs/quantization.md).
     Refuses when:
     1. the parameters are not constant, with one number for each channel of the last axis.
     2. the result or the weights have consumers other than MatMuls by constant float32 matrices.
-    3. there are no scales for the channels from samples; or without samples, no scales are expected
+    3. samples gave no scales for the channels. Or there are no samples, and no scales are expected
        to reduce the error of weights that are rounded to nearest.
     """
 

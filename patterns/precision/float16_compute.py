@@ -14,16 +14,16 @@ from ._float16 import (
 
 
 class Float16ComputePattern(PatternOptimization):
-    """Cast(MatMul(Cast(x, to=FLOAT), Cast(w, to=FLOAT)), to=FLOAT16) → MatMul(x, w), and so for
-    most operators
+    """Cast(MatMul(Cast(x, to=FLOAT), Cast(w, to=FLOAT)), to=FLOAT16) → MatMul(x, w)
 
-    What: computes in float16 what is read and written in float16.
+    What: computes operators in float16 if their operands and results are float16 tensors with Casts
+    to and from float32. The same for most operators.
     Why: GPUs take half of the time or less, according to their vendors. (CPUs compute in float32,
     with a Cast at each end.)
     Refuses when:
     1. a float32 operand or result cannot be float16 in this operator, or the provider has no
        kernel.
-    2. an operand loses digits in float16, or a result is read in float32.
+    2. an operand loses digits in float16, or another node reads a result in float32.
     """
 
     priority = -1  # before other patterns move the Casts

@@ -12,10 +12,9 @@ from ._float16 import float16_of
 class Float16DequantizeLinearPattern(PatternOptimization):
     """Cast(DequantizeLinear(w, s, z), to=FLOAT16) → DequantizeLinear(w, s16, z)
 
-    What: dequantizes constant weights to float16, if it represents the scales.
-    Why: a float16 operator then reads them without an intermediate float32 tensor. The product of
-    an 8-bit integer and a float16 scale is exact in float32, so that it is rounded once in both
-    forms.
+    What: dequantizes constant weights to float16, if float16 represents the scales.
+    Why: a float16 operator then reads the weights without an intermediate float32 tensor. The
+    product of an 8-bit integer and a float16 scale is exact in float32, so both forms round once.
     Refuses when:
     1. the Cast is not to float16, or does not read constant 4-bit or 8-bit integers dequantized to
        float32.

@@ -22,22 +22,21 @@ from ._float16 import (
 
 
 class Float16ResultsPattern(RangedPattern):
-    """MatMul(x, w) → Cast(Cast(MatMul(Cast(Cast(x)), Cast(w16)), to=FLOAT16), to=FLOAT), and so for
-    most operators
+    """MatMul(x, w) → Cast(Cast(MatMul(Cast(Cast(x)), Cast(w16)), to=FLOAT16), to=FLOAT)
 
     What: rounds operands, constants and results to float16, in the form that `Float16Compute`
-    converts to float16 operators. Everything is still computed in float32, so that the error can be
-    measured on a CPU without float16 kernels.
+    converts to float16 operators. The model still computes in float32, so that the error can be
+    measured on a CPU without float16 kernels. The same for most operators.
     Why: GPUs compute in float16 in half of the time or less, and weights take half of the bytes.
     Refuses when:
-    1. a float32 operand or result cannot be float16 in this operator, the provider has no kernel,
-       or the node squares a tensor, which doubles the exponents.
-    2. a constant is out of the range of float16, or a tensor holds integers, such as position IDs,
+    1. a float32 operand or result cannot be float16 in this operator, or the provider has no
+       kernel. Or the node squares a tensor, which doubles the exponents.
+    2. a constant is out of the range of float16. Or a tensor holds integers, such as position IDs,
        which float16 represents exactly only up to 2048.
     3. an operand or a result has values near the float16 limit on a sample. Values beyond 10^8 are
        assumed to be masks that mean infinity: such constants become 16384, for which Softmax is 0
        as well.
-    4. everything is float16 already.
+    4. all operands and results are float16 already.
     """
 
     phase = "target"
@@ -108,7 +107,7 @@ def _rounded(g: PatternRewriter, name: str) -> str:
     """A tensor rounded to float16, as float32."""
     if isinstance(float16_of(g, name), str):
         return name
-    # a constant that nodes compute is stored in lower precision already, or too large to store
+    # A constant that nodes compute is either stored in lower precision already, or too large.
     if g.is_constant(name) and g.node_before(name) is None:
         return g.op.Cast(
             g.make_initializer("", rounded(constant(g, name)), source=name), to=TensorProto.FLOAT

@@ -14,13 +14,14 @@ from xoptim.match import (
 class Float16TransposeMatMulPattern(EasyPatternOptimization):
     """MatMul(Transpose(x), W) → Transpose(MatMul(x, W)), in float16
 
-    What: multiplies first if the last axis stays; otherwise swaps the two axes before it, and back
-    after the MatMul. The same for a FusedMatMul with ``transA``.
+    What: if the Transpose keeps the last axis, it moves after the MatMul. If it is a rotation
+    (1, 2, ..., 0), a Transpose before the MatMul and one that swaps two axes after it replace it.
+    The same for a FusedMatMul with ``transA``.
     Why: onnxruntime 1.32 crashes when it loads a float16 Transpose for the CPU that moves the first
     axis to one of the last two positions.
     Refuses when:
-    1. the type is not float16, the rank is below 3, or the Transpose keeps the first axis, or moves
-       the last one but is no rotation.
+    1. the type is not float16, or the rank is below 3. Or the Transpose keeps the first axis, or
+       moves the last axis but is not a rotation.
     2. W is not a constant matrix.
     """
 

@@ -51,7 +51,7 @@ class Int4EmbeddingPattern(BlockPattern, _QuantizedEmbedding):
     def apply_pattern(self, g: PatternRewriter, w: str, i: str, table: Array) -> str:
         numbers, (_, size) = self.rounded.of(w, table.T, is_transposed=True), self.rounded.format
         bits = self.rounded.format.stored_bits
-        # in the layout of `Int4MatMulNBits`, so that both share them
+        # The layout of `Int4MatMulNBits`: tied embedding weights are stored once.
         blocks = packed(numbers.integers.T, bits).reshape(len(table), -1, size * bits // 8)
         integers = g.op.Reshape(
             g.make_initializer("", blocks, source=w), [len(table), table.shape[1] * bits // 8]

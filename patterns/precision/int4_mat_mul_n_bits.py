@@ -13,13 +13,13 @@ _PACKED = ", ".join(str(n % 16 | n % 16 + 1 << 4) for n in range(0, BLOCK, 2))
 
 
 class Int4MatMulNBitsPattern(BlockPattern, _QuantizedMatMul):
-    """MatMul(x, w) → com.microsoft.MatMulNBits(x, w4, s, z), and so for Gemm
+    """MatMul(x, w) → com.microsoft.MatMulNBits(x, w4, s, z)
 
     What: quantizes constant weights to 4 bits, with a scale and a zero point for each 32 rows of a
-    column; options choose 2 to 8 bits, and 16 to 256 rows. The blocks are those of `Int4Embedding`,
-    so that tied embedding weights are stored once. Only with contrib operators.
-    Why: weights take 0.16 of the bytes; onnxruntime fuses `Int4Weights` to the same operator at
-    load time, but this is one node.
+    column. Options choose 2 to 8 bits, and 16 to 256 rows. The same for Gemm. The blocks are those
+    of `Int4Embedding`, so that tied embedding weights are stored once. Only with contrib operators.
+    Why: weights take 0.16 of the bytes. `Int4Weights` needs two nodes, which onnxruntime fuses to
+    the same operator at load time.
     Refuses when:
     1. the weights are not a finite constant float32 matrix whose number of rows is a multiple of
        32.

@@ -7,15 +7,15 @@ from ._matmul import WeightedMatMul, _QuantizedMatMul
 
 _COLUMN = ", ".join(str(n % 16 - 8) for n in range(32))
 _PACKED = ", ".join(str(n % 16 | n % 16 + 1 << 4) for n in range(0, 32, 2))
-"""The same numbers, two in a byte, as onnx.parser expects 4-bit integers."""
+"""The integers of `_COLUMN` as uint4, two in a byte, as onnx.parser expects them."""
 
 
 class Int4WeightsPattern(BlockPattern, _QuantizedMatMul):
-    """MatMul(x, w) → MatMul(x, DequantizeLinear(w4, s, z, block_size=32)), and so for Gemm
+    """MatMul(x, w) → MatMul(x, DequantizeLinear(w4, s, z, block_size=32))
 
     What: quantizes constant weights to 4 bits, with a scale and a zero point for each 32 rows of a
-    column; options choose 2 to 8 bits, and 16 to 256 rows. onnxruntime fuses both nodes at load
-    time. Results change by about a tenth of the largest one.
+    column. Options choose 2 to 8 bits, and 16 to 256 rows. The same for Gemm. onnxruntime fuses
+    both nodes at load time. Results change by about a tenth of the largest result.
     Why: weights take a seventh of the bytes, and reading them takes most of the time of a MatMul of
     few rows (lab/payoff.md).
     Refuses when:

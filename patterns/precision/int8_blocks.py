@@ -12,12 +12,12 @@ _HALF = ", ".join(str((n * 8 - 128 + (n == 0)) / 2) for n in range(32))
 
 
 class Int8BlocksPattern(_QuantizedMatMul):
-    """MatMul(x, w) → MatMul(x, DequantizeLinear(w8, s, block_size=32)), and so for Gemm
+    """MatMul(x, w) → MatMul(x, DequantizeLinear(w8, s, block_size=32))
 
-    What: quantizes constant weights to 8 bits, with a scale for each 32 rows of a column; the other
-    operand stays in float32.
-    Why: weights take a quarter of the bytes. It is for float16 operators, for which GPU runtimes
-    read such weights (docs/quantization.md); CPUs are faster with both operands quantized.
+    What: quantizes constant weights to 8 bits, with a scale for each 32 rows of a column. The other
+    operand stays in float32. The same for Gemm.
+    Why: weights take a quarter of the bytes. GPU runtimes read such weights in float16 operators
+    (docs/quantization.md). CPUs are faster with both operands quantized.
     Refuses when:
     1. the weights are not a finite constant float32 matrix whose number of rows is a multiple of
        32.

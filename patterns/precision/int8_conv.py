@@ -25,27 +25,27 @@ from ._ranges import known_steps, quantized_tensor
 _WITHOUT_WEIGHTS: Final = ("Add", "Mul", "Concat", "Sigmoid", "LeakyRelu", "GlobalAveragePool")
 """Operators without weights that have integer kernels."""
 _ACTIVATIONS: Final = ("Relu", "Clip")
-"""Activations that runtimes fuse with their producer: the result is quantized, not the operand."""
+"""Activations that runtimes fuse with their producer: only their results are quantized."""
 
 
 class Int8ConvPattern(RangedPattern):
     """Conv(x, w, b) → DequantizeLinear(QuantizeLinear(Conv(x8, w8, b32)))
 
-    What: quantizes a tensor, constant weights and the result of a convolution to 8 bits, the bias
-    to 32 bits, in the QDQ form that runtimes fuse to integer convolutions. Add, Mul, Concat,
-    Sigmoid, LeakyRelu and GlobalAveragePool are quantized as well, so that nothing between two
-    convolutions stays in float32. If only a Relu or Clip reads the result, its result is quantized
-    instead. Weights have a scale for each channel; tensors have one from samples, or from the
-    bounds of a Clip, Sigmoid, Softmax or Tanh. If samples give the mean of each input channel, the
-    bias corrects the mean error of quantized weights.
-    Why: where the CPU multiplies int8, CNNs take a third of the time (lab/payoff.md). Weights take
-    a quarter of the bytes.
+    What: quantizes a tensor, constant weights and the result of a convolution to 8 bits, and the
+    bias to 32 bits. Runtimes fuse this QDQ form to integer convolutions. Add, Mul, Concat, Sigmoid,
+    LeakyRelu and GlobalAveragePool are quantized as well, so that no operator between convolutions
+    stays in float32. If a Relu or Clip is the only consumer of the result, its result is quantized
+    instead. Weights have a scale for each channel. Tensors have one scale, from samples, or from
+    the bounds of a Clip, Sigmoid, Softmax or Tanh. If samples give the mean of each input channel,
+    the bias corrects the mean error of quantized weights.
+    Why: on CPUs with int8 multiplication, CNNs take a third of the time (lab/payoff.md). Weights
+    take a quarter of the bytes.
     Refuses when:
     1. a tensor is constant or not float32, or weights and bias are not finite constants.
-    2. the result of an activation that follows is quantized instead, or the node is an activation
-       of another operator.
-    3. the range of a tensor is unknown, a single point, or too large; or the range of the result is
-       so small that a step of an operand is more than 2^8 of its steps.
+    2. the result of a following activation is quantized instead. Or the node is an activation after
+       an operator that is not quantized.
+    3. the range of a tensor is unknown, a single point, or too large. Or the range of the result is
+       so small that one step of an operand is more than 2^8 of its steps.
     4. the provider has no kernel of QuantizeLinear.
     """
 
@@ -192,9 +192,10 @@ def _tensors(layer: Node) -> Sequence[str]:
 def _weights(
     g: GraphView, layer: Node, x: QuantizationParameters, means: Numbers | None
 ) -> list[QuantizedMatrix] | None:
-    """Quantized weights and bias, with a scale for each channel; ``None`` if they do not fit.
+    """Quantized weights and bias, with a scale for each channel.
 
-    With ``means``, there is always a bias.
+    ``None`` if they are not finite float32 constants, or too large. With ``means``, the mean of
+    each input channel, there is always a bias.
     """
     names = [name for name in layer.input[1:] if name]
     if not all(
@@ -225,11 +226,10 @@ def _weights(
 
 
 def _lost(weights: Array, quantized: QuantizedMatrix, means: Numbers) -> Array:
-    """The error of the mean of each channel that quantized weights cause, away from borders (bias
-    correction).
+    """The mean error of each output channel that quantized weights cause (bias correction).
 
-    After M. Nagel et al., "Data-free quantization through weight equalization and bias correction",
-    2019, section 4.2.
+    Padding at the borders is neglected. After M. Nagel et al., "Data-free quantization through
+    weight equalization and bias correction", 2019, section 4.2.
 
     Args:
         weights: of shape (outputs, inputs / groups, ...).

@@ -17,8 +17,8 @@ _SCALES = ", ".join(["0.5"] * ROWS)
 class Int8EmbeddingPattern(_QuantizedEmbedding):
     """Gather(w, i) → Cast(Gather(w8, i)) · Gather(s, i)
 
-    What: quantizes an embedding to 8 bits, with a scale for each row; also with ``--precision
-    int4``, if 4 bits are too inaccurate, or contrib operators are not allowed.
+    What: quantizes an embedding to 8 bits, with a scale for each row. ``--precision int4`` uses it
+    if 4 bits are too inaccurate, or contrib operators are not allowed.
     Why: the embedding takes a quarter of the bytes. Reading takes 1.2 to 1.9 of the time, which is
     little compared with MatMuls.
     Refuses when:
@@ -29,7 +29,7 @@ class Int8EmbeddingPattern(_QuantizedEmbedding):
 
     bits = 8
     min_opset = 13
-    priority = -1  # before MatMuls by the same embedding, which it checks for
+    priority = -1  # before the MatMuls by a tied embedding, which `_is_multiplied` looks for
     tags = ("int8", "int4", "extra")
     kernels = {"Gather": "w"}  # (2)
     is_alternative = True
@@ -47,7 +47,7 @@ class Int8EmbeddingPattern(_QuantizedEmbedding):
         return g.op.Mul(numbers, g.op.Gather(scales, i))
 
     def _is_multiplied(self, g: GraphView, table: str) -> bool:
-        """Whether MatMuls read the embedding as well, which share its integers."""
+        """Whether nodes other than Gather, such as MatMuls, read the embedding and its integers."""
         return any(not is_op(reader, "Gather") for reader in g.next_nodes(table))
 
     examples = (

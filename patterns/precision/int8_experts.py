@@ -11,12 +11,11 @@ _BLOCKS: Final = BlockFormat(bits=8)
 class Int8ExpertsPattern(_QuantizedExperts):
     """Scan over experts of f(x · w1) · w2 → com.microsoft.QMoE(x, d, w1 in 8 bits, w2 in 8 bits)
 
-    What: as `Int4Experts`, with 8 bits; also with ``--precision int4``, if 4 bits are too
-    inaccurate.
+    What: as `Int4Experts`, with 8 bits. ``--precision int4`` uses it if 4 bits are too inaccurate.
     Why: weights take 0.29 of the bytes; one token takes 0.3 of the time.
     Refuses when:
-    1. the Scan computes something else, the weights are not constant, or the rows are not tokens
-       repeated for each choice of a TopK.
+    1. the Scan is not a mixture of experts, the weights are not constant, or the rows are not
+       tokens repeated for each choice of a TopK.
     2. a weight is not a finite float32, or the rows are not complete blocks.
     3. a factor may be negative: QMoE skips such experts.
     4. the provider has no kernel.

@@ -12,7 +12,7 @@ from .._pairs import pair_scales
 from ._quantization import columns_to_int8, is_quantizable
 
 _MIN_HIDDEN = 16
-"""Smaller hidden sizes were not measured to be faster."""
+"""Minimum hidden size: smaller ones were not measured to be faster."""
 
 
 _TERMS = (127, -64, 31, 8, -16, 0, 3, -127, 100, 5, 77, -2, 1, 50, -90, 12)
@@ -42,12 +42,12 @@ class _Weights(NamedTuple):
 class Int8LSTMPattern(QuantizationPattern):
     """LSTM(x, w, r, ...) → com.microsoft.DynamicQuantizeLSTM(x, w8, r8, ..., s, 0, t, 0)
 
-    What: quantizes the weights of an LSTM to 8 bits, with a scale for each row of a gate; the
-    operator quantizes the tensor, and in each step the hidden state, with scales that it computes.
-    Only with contrib operators.
-    Why: weights take a quarter of the bytes, and one thread takes 0.3 to 0.4 of the time (hidden
-    sizes of 256 to 512, 1 to 8 sequences), with a hidden size of 64, 0.6 to 0.9 (lab/payoff.md).
-    Errors accumulate over the steps: 2 to 5 % of the largest value with random weights.
+    What: quantizes the weights of an LSTM to 8 bits, with a scale for each row of a gate. The
+    operator quantizes x once, and the hidden state in each step, with scales that it computes. Only
+    with contrib operators.
+    Why: weights take a quarter of the bytes. For 1 to 8 sequences, one thread takes 0.3 to 0.4 of
+    the time with hidden sizes of 256 to 512, and 0.6 to 0.9 with 64 (lab/payoff.md). Errors
+    accumulate over the steps: 2 to 5 % of the largest value with random weights.
     Refuses when:
     1. the weights are not finite float32 constants, or the hidden size is below 16.
     2. ``layout`` is 1 (batch first).
@@ -93,9 +93,9 @@ class Int8LSTMPattern(QuantizationPattern):
             integers.append(g.make_initializer("", rounded.integers, source=name))
             parameters.append(g.make_initializer("", rounded.scales, source=f"{name}_scales"))
             parameters.append(g.make_initializer("", np.zeros(rounded.scales.shape, np.int8)))
-        rest = [*node.input[3:], *[""] * (8 - len(node.input))]
+        optional = [*node.input[3:], *[""] * (8 - len(node.input))]
         attributes = {key: value for key, value in node.attribute.items() if key != "layout"}
-        operands = [node.input[0], *integers, *rest, *parameters]
+        operands = [node.input[0], *integers, *optional, *parameters]
         return [
             *g.created,
             g.make_node(
@@ -123,7 +123,7 @@ class Int8LSTMPattern(QuantizationPattern):
 
 
 def _rounded(g: GraphView, weights: Array) -> _Weights:
-    """Weights of shape (directions, 4 · hidden, terms) in the layout of the operator."""
+    """The quantized weights, from float32 weights of shape (directions, 4 · hidden, terms)."""
     matrix = weights.reshape(-1, weights.shape[2]).T
     columns = columns_to_int8(matrix, pair_scales(g, matrix))
     integers = np.ascontiguousarray(columns.integers.T.reshape(weights.shape).swapaxes(1, 2))

@@ -6,15 +6,14 @@ _ROWS = ", ".join(map(str, (*COLUMN, *COLUMN[::-1])))
 
 
 class Int8OperandsPattern(_Int8MatMul):
-    """MatMul(x, w) → MatMul(DequantizeLinear(DynamicQuantizeLinear(x)), DequantizeLinear(w8, s)),
-    and so for Gemm
+    """MatMul(x, w) → MatMul(DequantizeLinear(DynamicQuantizeLinear(x)), DequantizeLinear(w8, s))
 
     What: quantizes both operands of a MatMul with constant weights to 8 bits, in the form that
     runtimes and `DequantizeLinearMatMul` fuse to integer MatMuls. Weights have a scale for each
-    column, and x has one, which each run computes. Results change by about a hundredth of the
-    largest one.
-    Why: weights take a quarter of the bytes, and MatMuls a third of the time on CPUs that multiply
-    8-bit integers (lab/payoff.md).
+    column, and x has one scale, which each run computes. The same for Gemm. Results change by about
+    a hundredth of the largest result.
+    Why: weights take a quarter of the bytes. On CPUs with int8 multiplication, MatMuls take a third
+    of the time (lab/payoff.md).
     Refuses when:
     1. the weights are not a finite constant float32 matrix, or have fewer than 16 rows.
     2. x is transposed, or not known to be a matrix, or alpha or beta is set.

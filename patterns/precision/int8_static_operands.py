@@ -13,13 +13,12 @@ from ._ranges import known_steps, quantized_tensor
 
 
 class Int8StaticOperandsPattern(RangedPattern, _Int8MatMul):
-    """MatMul(x, w) → MatMul(DequantizeLinear(QuantizeLinear(x)), DequantizeLinear(w8, s)), and so
-    for Gemm
+    """MatMul(x, w) → MatMul(DequantizeLinear(QuantizeLinear(x)), DequantizeLinear(w8, s))
 
-    What: quantizes both operands of a MatMul with constant weights to 8 bits, with a static scale
-    of x from samples. Weights have a scale for each column. A constant bias of a Gemm becomes
-    int32: onnxruntime has no integer Gemm with another one. The result stays in float32: it is
-    quantized where the next MatMul reads it.
+    What: quantizes both operands of a MatMul or Gemm with constant weights to 8 bits, with a static
+    scale of x from samples. Weights have a scale for each column. A constant bias of a Gemm becomes
+    int32: onnxruntime has no integer Gemm with a bias of another type. The result stays in float32.
+    If a MatMul follows, its own operand is quantized.
     Why: NPU compilers, TensorRT and OpenVINO fuse integer MatMuls from this form only
     (docs/quantization.md). Weights take a quarter of the bytes.
     Refuses when:
@@ -67,7 +66,7 @@ class Int8StaticOperandsPattern(RangedPattern, _Int8MatMul):
         least = np.maximum(least_scales(bias, float(steps.scale)), pair_scales(g, matrix))
         numbers = columns_to_int8(matrix, least)
         weights = stored_weights(g, matmul, numbers)
-        # onnxruntime fuses no QGemm if the weights have no zero points
+        # onnxruntime fuses QGemm only if the weights have zero points.
         zeros = g.make_initializer("", np.zeros(matmul.columns, np.int8))
         sums = bias_to_int32(bias, numbers.scales * np.float64(steps.scale))
         integers = g.make_initializer("", sums.integers, source=b)

@@ -18,12 +18,12 @@ _CROPPING: Final = "tf_crop_and_resize"
 class ResizeAxesPattern(EasyPatternOptimization):
     """Resize(x, sizes=c, axes=(2, 3)) → Resize(x, sizes=Concat(Shape(x, 0, 2), c))
 
-    What: writes scales or sizes of all axes instead of the last axes.
-    Why: onnxruntime 1.32 converts the layout around quantized convolutions to NHWC, and permutes
-    scales and sizes as if they had an element for each axis: the model does not load, or the run
-    fails.
+    What: writes scales or sizes for all axes instead of only the last axes.
+    Why: onnxruntime 1.32 converts the layout around quantized convolutions to NHWC. It then
+    permutes scales and sizes as if they had an element for each axis, and the model does not load,
+    or the run fails.
     Refuses when:
-    1. the rank is unknown, or the axes are not the last ones in order.
+    1. the rank is unknown, or the axes are not the last axes in order.
     2. the Resize crops, keeps the aspect ratio, or has neither constant scales nor sizes.
     """
 

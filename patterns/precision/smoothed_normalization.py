@@ -22,9 +22,9 @@ _PARAMETERS: Final = {
     "com.microsoft::SkipLayerNormalization": (2, 3),
     "com.microsoft::SkipSimplifiedLayerNormalization": (2,),
 }
-"""The operands of normalizations that are the scale and the bias of each channel."""
+"""Indices of the scale and the bias of each channel among the operands of normalizations."""
 _SPREAD: Final = 4.0
-"""Standard deviations that normalized values are assumed to reach without samples."""
+"""Largest normalized value that is assumed without samples, in standard deviations."""
 Place: TypeAlias = tuple[Node, int]
 """An operand of a node."""
 
@@ -42,17 +42,17 @@ class SmoothedNormalizationPattern(ScalingPattern):
     """MatMul(LayerNormalization(x, g, b), w) → MatMul(LayerNormalization(x, g / s, b / s), w · s)
 
     What: moves a scale of each channel from a normalization to the weights of all MatMuls that
-    read it (SmoothQuant). Also for Gemm; for RMSNormalization, SimplifiedLayerNormalization and
-    SkipLayerNormalization; and with samples, for x · g + b and x · g, such as the end of a
+    read it (SmoothQuant). Also for Gemm, and for RMSNormalization, SimplifiedLayerNormalization and
+    SkipLayerNormalization. With samples, also for x · g + b and x · g, such as the end of a
     decomposed normalization or Gelu.
     Why: if few channels are much larger than the others, a single scale leaves few integers for the
-    others. It is applied before MatMuls are quantized to 8 bits, if that reduces the error on
-    samples (docs/quantization.md).
+    other channels. It is applied before MatMuls are quantized to 8 bits, if that reduces the error
+    on samples (docs/quantization.md).
     Refuses when:
     1. the parameters are not constant, with one number for each channel of the last axis.
     2. the result or the weights have consumers other than MatMuls by constant float32 matrices.
-    3. no scales are expected to reduce the error, by the channels on samples, or without samples by
-       the parameters.
+    3. no scales are expected to reduce the error. The estimate uses the channels on samples, or
+       without samples the parameters of the normalization.
     """
 
     phase = "target"
@@ -95,8 +95,9 @@ class SmoothedNormalizationPattern(ScalingPattern):
         return MatchResult(self, [*writers, *consumers], partial(self._replace, scale, places))
 
     def scale_of(self, node: Node, parameters: Sequence[Array], weights: Array) -> Numbers | None:
-        """The scale of each channel by which to divide a result, ``None`` if nothing is known about
-        the channels.
+        """The scale of each channel by which to divide a result.
+
+        ``None`` if the channels are unknown.
 
         Args:
             node: the producer of the result.
@@ -112,8 +113,9 @@ class SmoothedNormalizationPattern(ScalingPattern):
         return scales(channels, weights)
 
     def channels_of(self, node: Node, parameters: Sequence[Array]) -> Channels | None:
-        """The channels of the result on samples, or by the parameters, as normalized values have a
-        standard deviation of 1.
+        """The channels of the result on samples, or without samples as the parameters imply.
+
+        Normalized values have a mean of 0 and a standard deviation of 1.
         """
         if self.channels is not None:
             return self.channels.get(node.output[0])
@@ -218,7 +220,7 @@ def _parameter_places(g: GraphView, node: Node) -> list[Place]:
 
 
 def _parameter(g: GraphView, place: Place, width: int) -> Array | None:
-    """The number of each channel; ``None`` if the parameter is something else."""
+    """The number of each channel; ``None`` if the operand is not a constant row of this width."""
     node, index = place
     name = node.input[index]
     if not g.is_constant(name) or g.try_infer_type(name) != TensorProto.FLOAT:

@@ -91,9 +91,9 @@ class _StoredWeights(StoringPattern, EasyPatternOptimization):
             if producer is not None and producer.op_type == "Transpose"
             else None
         )
-        # tied embedding weights are transposed
+        # A MatMul reads tied embedding weights through a Transpose.
         name = producer.input[0] if producer is not None and perm else m.w
-        # (1); does not fold weights that are stored this way already
+        # (1); weights that are stored in lower precision already have a producer as well
         if g.node_before(name) is not None:
             return self.none(m.nodes[0], msg="the weights are computed at run time")
         numbers = constant(g, name)
@@ -116,11 +116,11 @@ class _StoredWeights(StoringPattern, EasyPatternOptimization):
     ) -> str:
         if operator == "Gather":
             return self.rows(g, weights, x, attributes)
-        floats, rest = self.floats(g, weights), [b, axes, steps]
-        while rest and not rest[-1]:
-            rest.pop()
+        floats, optional = self.floats(g, weights), [b, axes, steps]
+        while optional and not optional[-1]:
+            optional.pop()
         operands = [floats, x] if operator == "Slice" else [x, floats]
-        result: str = getattr(g.op, operator)(*operands, *rest, **attributes)
+        result: str = getattr(g.op, operator)(*operands, *optional, **attributes)
         return result
 
     def floats(self, g: PatternRewriter, weights: _Weights) -> str:
@@ -161,9 +161,9 @@ class Int8WeightsPattern(_BlockWeights):
 
     What: stores constant weights in 8 bits, with a scale for each 32 elements. The same for Gemm,
     Conv, ConvTranspose, an embedding that Gather or Slice reads, and the constant of an Add.
-    Everything is computed in float32; results change by about a hundredth of the largest one.
-    Why: weights take 0.27 of the bytes, at no cost in time: onnxruntime computes them once, at load
-    time. Errors are about half of those with the other operand quantized as well.
+    The model computes in float32; results change by about a hundredth of the largest result.
+    Why: weights take 0.27 of the bytes, at no cost in time: onnxruntime computes the float32
+    weights once, at load time. If the other operand is quantized as well, errors double.
     Refuses when:
     1. the weights are not a float32 constant of 1024 elements or more, in complete blocks of 32.
     2. a number is not finite, or too large.
@@ -205,12 +205,11 @@ class Int4ConstantsPattern(_BlockWeights):
     """MatMul(x, w) → MatMul(x, Reshape((Cast(w4, to=FLOAT) - Cast(z, to=FLOAT)) · Cast(s,
     to=FLOAT), shape))
 
-    What: stores constant weights in 4 bits, with a scale and a zero point for each 32 elements, as
-    `Int8Weights` does in 8. Everything is computed in float32; results change by about a tenth of
-    the largest one.
-    Why: weights take 0.15 of the bytes, at no cost in time: onnxruntime computes them once, at load
-    time. So weights can be stored in 4 bits where `Int4Weights` would make the model slower, or
-    does not support the operator.
+    What: as `Int8Weights` in 4 bits, with a scale and a zero point for each 32 elements. The model
+    computes in float32; results change by about a tenth of the largest result.
+    Why: weights take 0.15 of the bytes, at no cost in time: onnxruntime computes the float32
+    weights once, at load time. `Int4Weights` would make some models slower, and supports fewer
+    operators.
     Refuses when:
     1. the weights are not a float32 constant of 1024 elements or more, in complete blocks of 32.
     2. a number is not finite, or too large.
@@ -260,7 +259,7 @@ class _Float16Weights(_StoredWeights):
 
     dtype: ClassVar[type]
     ends: ClassVar[tuple[float, float]]
-    """Limits of the largest magnitude, between which numbers that matter keep all digits."""
+    """Bounds of the largest magnitude, between which all numbers that matter keep their digits."""
 
     width = 16
 
@@ -309,8 +308,8 @@ class Float16WeightsPattern(_Float16Weights):
     """MatMul(x, w) → MatMul(x, Cast(w16, to=FLOAT))
 
     What: stores constant weights in float16. The same for Gemm, Conv, ConvTranspose, an embedding
-    that Gather or Slice reads, and the constant of an Add. Everything is computed in float32;
-    results change by about a thousandth of the largest one.
+    that Gather or Slice reads, and the constant of an Add. The model computes in float32; results
+    change by about a thousandth of the largest result.
     Why: weights take half of the bytes, at no cost: onnxruntime casts them once, at load time.
     Refuses when:
     1. the weights are not a float32 constant of 1024 elements or more.
@@ -327,9 +326,9 @@ class Float16WeightsPattern(_Float16Weights):
 class Bfloat16WeightsPattern(_Float16Weights):
     """MatMul(x, w) → MatMul(x, Cast(w16, to=FLOAT)), w16 in bfloat16
 
-    What: stores constant weights in bfloat16, as `Float16Weights` does in float16: with the range
-    of float32, and fewer digits. Everything is computed in float32; results change by about a
-    hundredth of the largest one.
+    What: as `Float16Weights` in bfloat16, which has the range of float32, and fewer digits than
+    float16. The model computes in float32; results change by about a hundredth of the largest
+    result.
     Why: weights of any magnitude take half of the bytes, at no cost. onnxruntime has no CPU kernels
     that compute in bfloat16.
     Refuses when:

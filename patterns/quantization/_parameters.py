@@ -25,13 +25,19 @@ _LIMITS: Final[dict[int, tuple[int, int]]] = {
     TensorProto.INT8: (-128, 127),
 }
 _MARGIN: Final = 0.25
-"""In units of the scale: more than the error of a division by it, less than the half that rounds to
-the next integer.
+"""A margin for rounding errors, in units of the scale. It is larger than the error of a division by
+the scale, and less than 0.5, with which QuantizeLinear would round to the next integer.
 """
 
 
 class Parameters(NamedTuple):
-    """How a tensor is quantized: per axis, which is nonnegative, or per tensor (``axis`` None)."""
+    """How a tensor is quantized.
+
+    Attributes:
+        scales: a vector.
+        zeros: the zero points, a vector of the same size.
+        axis: the axis of the scales, from 0 on; ``None`` if they are per tensor.
+    """
 
     scales: np.ndarray
     zeros: np.ndarray
@@ -48,9 +54,9 @@ class Parameters(NamedTuple):
 
 
 def parameters(g: GraphView, node: Node) -> Parameters | None:
-    """The parameters of a QuantizeLinear or DequantizeLinear, ``None`` unless they are constants.
+    """The parameters of a QuantizeLinear or DequantizeLinear.
 
-    Also ``None`` for block-wise quantization.
+    ``None`` if they are not constant, and for block-wise quantization.
     """
     if any(node.get_attribute(name) for name in ("block_size", "precision")):
         return None
@@ -72,12 +78,13 @@ def parameters(g: GraphView, node: Node) -> Parameters | None:
 
 
 def are_kept(scales: np.ndarray, dtype: int) -> bool:
-    """Whether dequantizing and quantizing again returns all integers of a type.
+    """Whether dequantizing and quantizing again returns the same integer, for all of a type.
 
-    The product with the scale and the quotient by it are rounded: together, both errors must stay
-    below a half, and the product in the range of normal numbers, since a session may flush
-    subnormal ones to 0. That does not concern float16, which is computed in float32: the product
-    with a subnormal scale is a multiple of the smallest number, so it is exact or normal.
+    The product with the scale and the quotient by it are rounded. Both errors together must stay
+    below 0.5. The product must be a normal number, since a session may flush subnormals to 0.
+
+    float16 may have subnormal scales: kernels compute in float32, and the product is a multiple of
+    the smallest float16 number, so it is exact or normal.
     """
     steps = _STEPS.get(dtype)
     if steps is None or not scales.size or not is_float(element_type(scales.dtype)):
@@ -100,8 +107,9 @@ def gives_same(g: GraphView, quantize: Node, dequantize: Node) -> bool:
 
 
 def saturates(g: GraphView, node: Node, low: float | None, high: float | None) -> bool:
-    """Whether a QuantizeLinear to 8 bits maps both bounds, and all numbers beyond, to the limits of
-    the type.
+    """Whether a QuantizeLinear to 8 bits maps numbers outside [low, high] to the type's limits.
+
+    It then maps the bounds to the limits as well. A bound of ``None`` does not exist.
     """
     quantization, limits = parameters(g, node), _LIMITS.get(g.try_infer_type(node.output[0]))
     if (
@@ -120,11 +128,10 @@ def saturates(g: GraphView, node: Node, low: float | None, high: float | None) -
 
 
 def parts_pair(g: GraphView, source: str, result: str, dtype: int) -> bool:
-    """Whether operators between ``source`` and ``result`` would separate a QuantizeLinear to int8
-    from its DequantizeLinear.
+    """Whether int8 operators from ``source`` to ``result`` would separate a QDQ pair.
 
-    On most CPUs, onnxruntime has its fast kernels for uint8 and changes int8 to it, but only in
-    adjacent pairs.
+    On most CPUs, onnxruntime's fast kernels are for uint8. It converts a QuantizeLinear to int8 and
+    its DequantizeLinear to uint8, but only if they are adjacent.
     """
     consumers = g.next_nodes(result)
     is_paired = is_op(g.node_before(source), "QuantizeLinear") or any(
@@ -134,7 +141,7 @@ def parts_pair(g: GraphView, source: str, result: str, dtype: int) -> bool:
 
 
 def is_one(g: GraphView, name: str) -> bool:
-    """Whether a scale or zero point is known to be a single number of rank 0 or 1, or absent."""
+    """Whether a scale or zero point is absent, or known to be one number (of rank 0 or 1)."""
     return not name or g.try_infer_shape(name) in ((), (1,))
 
 

@@ -1,4 +1,4 @@
-"""QuantizeLinear and DequantizeLinear of ONNX Runtime, which the standard has by the same name."""
+"""com.microsoft.QuantizeLinear and DequantizeLinear, as the standard operators of the same name."""
 
 from typing import Any, ClassVar, Final
 
@@ -28,10 +28,10 @@ _PER_AXIS: Final = 13
 
 
 class _ContribToStandard(EasyPatternOptimization):
-    """An operator of ``com.microsoft`` that the operator set of the model has as well.
+    """A contrib operator of ``com.microsoft`` that exists in the operator set of the model as well.
 
-    What: the standard operator, which has the same name and the same operands.
-    Why: the same kernel; other patterns know the standard operator, and so do other runtimes.
+    What: writes the standard operator, which has the same name and the same operands.
+    Why: the kernel is the same, but other patterns and other runtimes only know the standard form.
     Refuses when:
     1. the operator set is too early for the integer type, or for scales along an axis.
     2. a type is unknown, or the scale is not float32.

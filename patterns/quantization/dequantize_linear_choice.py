@@ -1,4 +1,4 @@
-"""Operators that choose among quantized numbers, on the integers."""
+"""Operators that select among quantized numbers, such as Relu and TopK, on the integers."""
 
 from functools import partial
 from typing import Final, NamedTuple
@@ -16,12 +16,12 @@ from ._parameters import Parameters, are_kept, parameters, parts_pair
 
 
 class _Choice(NamedTuple):
-    """An operator each number of whose result is one of its operands' numbers.
+    """An operator whose result holds only numbers of its operands.
 
     Attributes:
         since: the first operator set in which it takes 8-bit integers.
-        numbers: the positions of the operands that hold such numbers; ``None`` for all operands.
-        integer_op: the operator that does the same with integers.
+        numbers: indices of the operands from which the result is selected; ``None`` for all.
+        integer_op: the operator that does the same with integers; empty for the operator itself.
     """
 
     since: int
@@ -45,20 +45,20 @@ _CHOICES: Final[dict[str, _Choice]] = {
     "Where": _Choice(9, (1, 2)),
 }
 _ZERO: Final = {"Relu": 1, "Pad": 2}
-"""The position of an operand that is 0 where the original omits it."""
+"""Index of an operand whose default is 0, for which the integer operator needs the zero point."""
 
 
 class DequantizeLinearChoicePattern(PatternOptimization):
     """QuantizeLinear(Relu(DequantizeLinear(x, s, z)), s, z) → Clip(x, z)
 
-    What: chooses among the integers themselves. The same for Clip, Max, Min, Where, Pad, ReduceMax,
-    ReduceMin, TopK, GatherElements, ReverseSequence, DepthToSpace and SpaceToDepth. Constants among
-    the operands are quantized. Not for MaxPool (8 to 48 times the time) and ArgMax (1.0 to 1.5).
-    Why: quantizing with the parameters of the DequantizeLinear returns the same integers, and keeps
-    the order of all numbers. Measured on one thread (1x64x56x56, 1x16x28x28), ORT graph
-    optimizations disabled: 0.13 to 0.56 of the time for Relu, Clip, Max and ReverseSequence, 0.20
-    to 0.95 for ReduceMax and ReduceMin, 0.40 to 0.87 for Pad, SpaceToDepth, DepthToSpace,
-    GatherElements and Where, 0.72 to 1.07 for TopK. With them, 0.13 to 1.04.
+    What: selects among the integers instead of the numbers. The same for Clip, Max, Min, Where,
+    Pad, ReduceMax, ReduceMin, TopK, GatherElements, ReverseSequence, DepthToSpace and SpaceToDepth.
+    Constant operands are quantized. MaxPool and ArgMax are excluded: they take 8 to 48 and 1.0 to
+    1.5 times as long with integers.
+    Why: quantizing with the parameters of the DequantizeLinear returns the same integers, and
+    integers have the order of the numbers. Measured on one thread (1x64x56x56, 1x16x28x28), with
+    ORT graph optimizations disabled. Relu, Clip, Max and ReverseSequence take 0.13 to 0.56 of the
+    time, TopK 0.72 to 1.07, all others 0.20 to 0.95. With these optimizations, 0.13 to 1.04.
     Refuses when:
     1. the result has other consumers before it is quantized, or an operand is neither dequantized
        nor a constant without NaN.
@@ -167,9 +167,9 @@ def _keep_order(last: Parameters, dtype: int) -> bool:
 def _integers(
     g: GraphView, choice: Node, row: _Choice, last: Parameters, dtype: int
 ) -> dict[int, str | Array] | None:
-    """The integers for each operand that holds numbers: their name, or a constant.
+    """The integers for each operand that holds numbers: the name of a tensor, or a constant.
 
-    ``None`` if an operand has none, or none is dequantized.
+    ``None`` if an operand is neither dequantized nor constant, or no operand is dequantized.
     """
     positions = range(len(choice.input)) if row.numbers is None else row.numbers
     integers: dict[int, str | Array] = {}
@@ -192,7 +192,7 @@ def _integers(
 
 
 def _dequantized(g: GraphView, name: str, last: Parameters, dtype: int) -> str | None:
-    """The integers from which a DequantizeLinear with the same parameters makes an operand."""
+    """The integers of an operand that is dequantized with the parameters ``last``, or ``None``."""
     producer = g.node_before(name)
     if not is_op(producer, "DequantizeLinear"):
         return None

@@ -18,7 +18,7 @@ from .._nodes import is_op
 from ._parameters import parameters
 
 _UNKNOWN_COUNT = 256
-"""Assumed for a dynamic number of indices."""
+"""Number of indices that is assumed if it is dynamic."""
 
 
 class DequantizeLinearGatherPattern(EasyPatternOptimization):
@@ -27,14 +27,14 @@ class DequantizeLinearGatherPattern(EasyPatternOptimization):
     What: dequantizes only the rows of an embedding that are read, not all rows at each run.
     Why: 128 of 30000 rows take 0.02 of the time, with and without ORT graph optimizations.
     Refuses when:
-    1. the embedding is not constant, or has fewer rows than are read (which takes 1.09 of the
-       time), or fewer than 256 if the number of indices is dynamic.
+    1. the embedding is not constant, or the Gather may read more rows than it has (1.09 of the
+       time). A dynamic number of indices counts as 256.
     2. scale or zero point is not constant, is block-wise or along the axis of the Gather, or ranks
        are unknown.
     3. the dequantized embedding has consumers other than Gather.
     4. the provider has no kernel for the integer type.
-    5. integers are int8 and quantized next: onnxruntime drops the pair that would follow the
-       Gather, and then has no QDQ pair to convert to uint8.
+    5. the integers are int8, and a QuantizeLinear follows. onnxruntime would drop the new adjacent
+       pair, and then has no QDQ pair to convert to uint8.
     """
 
     min_opset = 10

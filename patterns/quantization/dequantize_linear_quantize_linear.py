@@ -9,37 +9,38 @@ from .._operators import MOVING
 from ._parameters import are_kept, parameters, parts_pair
 
 _MOVING: Final = MOVING - {"Split"} | {"Concat"}
-"""Operators that only move elements: of their first operand, or of all operands of a Concat."""
+"""Operators that only move elements of their first operand; Concat moves those of all operands."""
 _COPYING: Final = {
     "mode": "nearest",
     "coordinate_transformation_mode": "asymmetric",
     "nearest_mode": "floor",
 }
-"""Attributes of a Resize that copies elements."""
+"""Attributes of a Resize that copies elements without computing coordinates."""
 _MAX_OPS = 16
+"""Maximum number of operators between DequantizeLinear and QuantizeLinear."""
 
 
 class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
     """QuantizeLinear(Reshape(DequantizeLinear(x, s, z)), s, z) → Reshape(x)
 
-    What: moves the integers themselves, through any number of operators that move elements, or
-    through none. Not through MaxPool: onnxruntime's integer kernel takes 3 times as long as both
-    conversions and the float32 kernel together; and through a nearest Resize only if it copies
-    elements without computing coordinates (0.21 to 0.53 of the time; other ones 1.14 to 1.18).
-    Why: quantizing with the parameters of the DequantizeLinear returns the same integers. Measured
-    on a tensor of 1x56x56x64 with ORT graph optimizations disabled, which do the same: 0.07 to 0.17
-    of the time.
+    What: moves the integers instead of the numbers, through up to 16 operators that move elements.
+    MaxPool is excluded: onnxruntime's integer kernel takes 3 times as long as both conversions and
+    the float32 kernel together. A nearest Resize must copy elements without computing coordinates
+    (0.21 to 0.53 of the time); others would take 1.14 to 1.18.
+    Why: quantizing with the parameters of the DequantizeLinear returns the same integers. A tensor
+    of 1x56x56x64 takes 0.07 to 0.17 of the time with ORT graph optimizations disabled. With them,
+    onnxruntime does the same.
     Refuses when:
     1. the parameters differ, are not constant, or are block-wise or along an axis that is moved.
-    2. the integers have another type, or the scale has too few digits for them: 16 bits with a
-       float16 scale.
+    2. the integer types differ, or the scale has too few digits, such as a float16 scale for 16-bit
+       integers.
     3. a scale is subnormal, infinite, NaN or 0.
     4. an intermediate result has other consumers.
     5. the provider has no kernel for the integer type, or there are too many operators.
     6. the operands of a Concat may not match: onnxruntime joins empty tensors of any shape, with
        undefined elements.
-    7. it would separate an int8 QDQ pair, which onnxruntime converts to uint8, for which it has
-       kernels on all CPUs. (Otherwise, convolutions and MatMuls lost their integer kernels.)
+    7. it would separate an int8 QDQ pair. onnxruntime converts adjacent pairs to uint8, for which
+       all CPUs have kernels. (Without the pair, Conv and MatMul would lose their integer kernels.)
     """
 
     anchors = ("QuantizeLinear",)
@@ -141,11 +142,11 @@ class ContribDequantizeLinearQuantizeLinearPattern(DequantizeLinearQuantizeLinea
     """com.microsoft.QuantizeLinear(Reshape(com.microsoft.DequantizeLinear(x, s, z)), s, z) →
     Reshape(x)
 
-    What: the same for ONNX Runtime's operators, which quantize to 16 and 4 bits below operator set
-    21 of the standard.
-    Why: the integers are moved, or folded where x is constant.
+    What: `DequantizeLinearQuantizeLinear` for ONNX Runtime's contrib operators. Exporters use them
+    for 16 and 4 bits below operator set 21, in which the standard operators lack these types.
+    Why: the integers are moved, or folded if x is constant.
     Refuses when:
-    1. `DequantizeLinearQuantizeLinearPattern` would refuse the same operators of the standard.
+    1. `DequantizeLinearQuantizeLinear` would refuse the standard operators.
     """
 
     anchors = ("com.microsoft::QuantizeLinear",)

@@ -8,9 +8,9 @@ from ._parameters import gives_same, parts_pair
 class DequantizeLinearSplitPattern(PatternOptimization):
     """QuantizeLinear(Split(DequantizeLinear(x, s, z)), s, z) for each part → Split(x)
 
-    What: splits the integers themselves.
-    Why: measured 0.30 of the time on 1x64x56x56 with ORT graph optimizations disabled, which do the
-    same.
+    What: splits the integers instead of the numbers.
+    Why: measured 0.30 of the time on 1x64x56x56 with ORT graph optimizations disabled. With them,
+    onnxruntime does the same.
     Refuses when:
     1. an output is not read by exactly one QuantizeLinear.
     2. parameters or types differ, are not constant, per axis or block-wise, or integers may change.

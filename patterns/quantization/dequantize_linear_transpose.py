@@ -1,4 +1,4 @@
-"""Weights quantized in blocks, transposed in the model file in place of each run."""
+"""Block-wise quantized weights, transposed once in the model file instead of at each run."""
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 from xoptim.operators.axes import permutation
@@ -7,7 +7,7 @@ from .._nodes import is_op
 
 
 class _DequantizeLinearTranspose(PatternOptimization):
-    """An operator that transposes a weight quantized in blocks.
+    """An operator that transposes a block-wise quantized weight.
 
     Refusals are numbered as in `DequantizeLinearTransposePattern`.
     """
@@ -17,7 +17,7 @@ class _DequantizeLinearTranspose(PatternOptimization):
     min_opset = 21
 
     def weight(self, g: GraphView, node: Node, name: str) -> Node | None:
-        """The DequantizeLinear of the weight; ``None``, with a reason, where it stays."""
+        """The DequantizeLinear of the weight; ``None``, with a noted refusal, if it must stay."""
         dequantize = g.node_before(name)
         if not is_op(dequantize, "DequantizeLinear") or not dequantize.attribute.get("block_size"):
             self.none(node, msg="no weight that is quantized in blocks precedes it")  # (1)
@@ -36,16 +36,15 @@ class DequantizeLinearTransposePattern(_DequantizeLinearTranspose):
     """Transpose(DequantizeLinear(w, s, z, block_size=32)) → DequantizeLinear(Transpose(w),
     Transpose(s), Transpose(z), block_size=32)
 
-    What: transposes a stored weight with its scales and zero points, where they are quantized in
-    blocks. The new Transposes are folded. `TransposeRegion` does it for weights with one scale, and
-    with one scale for each channel.
-    Why: onnxruntime fuses DequantizeLinear and MatMul into MatMulNBits where the blocks lie along
-    the first axis: measured 0.005 to 0.03 of the time for one row, and 0.04 to 0.3 for 64 rows (a
-    weight of 512 by 1024 in 4 or 8 bits).
+    What: transposes a stored weight with its block-wise scales and zero points. The new Transposes
+    are folded. `TransposeRegion` covers weights with scales per tensor or per channel.
+    Why: if the blocks are along the first axis, onnxruntime fuses DequantizeLinear and MatMul into
+    MatMulNBits. For a weight of 512 by 1024 in 4 or 8 bits, this takes 0.005 to 0.03 of the time
+    for one row, and 0.04 to 0.3 for 64 rows.
     Refuses when:
-    1. the weight is not quantized in blocks, or weight, scales or zero points are not constant
+    1. the quantization is not block-wise, or weight, scales or zero points are not constant
        matrices.
-    2. something else reads the weight, which would be stored twice, or the dequantized weight.
+    2. another node reads the weight, which would be stored twice, or the dequantized weight.
     """
 
     anchors = ("Transpose",)
@@ -73,15 +72,15 @@ class DequantizeLinearGemmPattern(_DequantizeLinearTranspose):
     """Gemm(x, DequantizeLinear(w, s, z, block_size=32), c, transB=1) →
     Gemm(x, DequantizeLinear(Transpose(w), Transpose(s), Transpose(z), block_size=32), c)
 
-    What: transposes a stored weight with its scales and zero points, where they are quantized in
-    blocks. The new Transposes are folded.
-    Why: onnxruntime fuses DequantizeLinear and Gemm into MatMulNBits where the blocks lie along the
-    first axis: measured 0.004 to 0.006 of the time for one row, and 0.05 for 64 rows (a weight of
-    512 by 1024 in 4 or 8 bits).
+    What: transposes a stored weight with its block-wise scales and zero points. The new Transposes
+    are folded.
+    Why: if the blocks are along the first axis, onnxruntime fuses DequantizeLinear and Gemm into
+    MatMulNBits. For a weight of 512 by 1024 in 4 or 8 bits, this takes 0.004 to 0.006 of the time
+    for one row, and 0.05 for 64 rows.
     Refuses when:
-    1. the weight is not quantized in blocks, or weight, scales or zero points are not constant
-       matrices; or Gemm does not transpose it.
-    2. something else reads the weight, which would be stored twice, or the dequantized weight.
+    1. the quantization is not block-wise, or weight, scales or zero points are not constant
+       matrices. Or the Gemm does not transpose the weight.
+    2. another node reads the weight, which would be stored twice, or the dequantized weight.
     """
 
     anchors = ("Gemm",)

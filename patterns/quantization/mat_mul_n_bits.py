@@ -25,8 +25,9 @@ _BITS: Final[dict[int, int]] = {
     TensorProto.UINT8: 8,
 }
 _MAX_SCALE: Final = 2.0**100
+"""The largest float32 scale: all weights are finite."""
 _MAX_HALF_SCALE: Final = 2.0**7
-"""The largest float16 scale with which all weights stay within float16."""
+"""The largest float16 scale: all weights are finite in float16."""
 _SIGNED: Final = (TensorProto.INT4, TensorProto.INT8)
 
 
@@ -36,7 +37,7 @@ class _Weights(NamedTuple):
     Attributes:
         integers: unsigned, of shape (columns, terms).
         scales: of shape (columns, blocks).
-        zeros: zero points, in the shape of the scales; ``None`` for the middle of the range.
+        zeros: zero points, in the shape of the scales; ``None`` for 2^(bits - 1), the default.
         bits: bits of an integer.
         block: number of terms of a block.
     """
@@ -51,20 +52,20 @@ class _Weights(NamedTuple):
 class MatMulNBitsPattern(PatternOptimization):
     """MatMul(x, DequantizeLinear(w, s, z, block_size=b)) → com.microsoft.MatMulNBits(x, w, s, z)
 
-    What: dequantizes 4-bit or 8-bit weights block by block during a MatMul in float32 or float16;
-    the same where a Transpose follows the DequantizeLinear, and for a Gemm, with an Add.
+    What: dequantizes 4-bit or 8-bit weights block by block during a MatMul in float32 or float16. A
+    Transpose may follow the DequantizeLinear. A Gemm becomes the operator and an Add.
     Why: the original dequantizes all weights at each run. With ORT graph optimizations disabled,
-    one thread takes 0.15 of the time for one row, 0.25 for 16, 0.51 for 128 (768 by 768). With them
-    it takes 0.71 for 1024 rows and 0.84 for 128, but 1.73 for 16 and 2.27 for one: onnxruntime then
-    fuses the same operator with `accuracy_level` 4, which quantizes the other operand to 8 bits and
-    changes results by a hundredth. Hence it is in no preset.
+    one thread takes 0.15 of the time for one row, and 0.51 for 128 rows (768 by 768). With them, it
+    takes 0.84 for 128 rows, but 2.27 for one row: onnxruntime then fuses the same operator with
+    `accuracy_level` 4. This level quantizes x to 8 bits and changes results by about 1 %. So the
+    pattern is in no preset.
     Refuses when:
-    1. a Gemm has alpha, beta, transA or transB set, or the weights are not a constant matrix in
+    1. a Gemm has alpha, beta, transA or transB set. Or the weights are not a constant matrix in
        complete blocks of 16, 32, 64, ... terms along the summed axis.
-    2. scales or zero points are not constant, or the types are not float32 or float16 and 4-bit or
-       8-bit integers, or scales are so large that a weight might not be finite.
+    2. scales or zero points are not constant, or so large that a weight might not be finite. Or the
+       types are not float32 or float16, and 4-bit or 8-bit integers.
     3. the weights have other consumers: they would be stored twice.
-    4. the provider has no kernel, or the other operand is not known to be a matrix.
+    4. the provider has no kernel, or x is not known to be a matrix.
     """
 
     phase = "target"
@@ -113,13 +114,13 @@ class MatMulNBitsPattern(PatternOptimization):
         blocks = packed(weights.integers.reshape(-1, weights.block), weights.bits).reshape(
             columns, terms // weights.block, -1
         )
-        parts = [blocks, weights.scales]
+        arrays = [blocks, weights.scales]
         if weights.zeros is not None:
-            parts.append(packed(weights.zeros, weights.bits))
+            arrays.append(packed(weights.zeros, weights.bits))
         names = ("weights", "scales", "zero_points")
         stored = [
-            g.make_initializer("", part, source=name)
-            for name, part in zip(names, parts, strict=False)
+            g.make_initializer("", array, source=name)
+            for name, array in zip(names, arrays, strict=False)
         ]
         sizes = {"N": columns, "K": terms, "bits": weights.bits, "block_size": weights.block}
         bias = node.input[2] if len(node.input) > 2 else ""

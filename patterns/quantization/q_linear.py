@@ -26,8 +26,8 @@ class _Kind(NamedTuple):
     Attributes:
         op_type: its operator type.
         domain: its domain.
-        roles: roles of the operands of the original; further operands have the last one.
-        attributes: attributes that both have, with the same meaning and default.
+        roles: roles of the operands of the original; the last role applies to further operands.
+        attributes: attributes that both operators have, with the same meaning and default.
     """
 
     op_type: str
@@ -49,15 +49,21 @@ _KINDS: Final[dict[str, _Kind]] = {
     "Sigmoid": _Kind("QLinearSigmoid"),
 }
 _MAX_TERMS: Final = 1 << 14
-"""A sum of as many 8-bit products and a bias below `_MAX_BIAS` stays below 2^31."""
+"""Maximum terms of a sum. 2^14 8-bit products and a bias below `_MAX_BIAS` stay below 2^31."""
 _MAX_BIAS: Final = 1 << 30
 _CHANNELS: Final = {"Conv": 0, "MatMul": 1}
 """The axis of the output channels of the weights."""
 
 
 class _Operand(NamedTuple):
-    """A quantized operand or result: the names of the tensor that is dequantized or quantized, of
-    its scales, and of its zero points (``""`` if absent).
+    """A quantized operand or result.
+
+    Attributes:
+        role: its role in the operator.
+        integers: the tensor that the DequantizeLinear or QuantizeLinear reads.
+        scales: its scales.
+        zeros: its zero points; ``""`` if absent.
+        numbers: the values of scales and zero points.
     """
 
     role: _Role
@@ -70,7 +76,8 @@ class _Operand(NamedTuple):
 class _QLinear(PatternOptimization):
     """An operator of `_KINDS` on integers.
 
-    Refusals are numbered as in `QLinearPattern`; for Concat, 5 is that of `QLinearElementPattern`.
+    Refusals are numbered as in `QLinearPattern`. Refusal 5 of a Concat is that of
+    `QLinearElementPattern`.
     """
 
     phase = "target"
@@ -182,22 +189,23 @@ class QLinearPattern(_QLinear):
     """QuantizeLinear(Add(DequantizeLinear(x), DequantizeLinear(y))) → com.microsoft.QLinearAdd(x,
     y)
 
-    What: computes with the integers. The same for Conv, MatMul, Mul and GlobalAveragePool. It is
-    approximate: close to the middle between two integers, rounding errors of the original decide,
-    so that a result may differ by one, which is more than rounding. (onnxruntime fuses the same
-    operators at load time, unless ORT graph optimizations are disabled.)
-    Why: with these disabled, one thread takes 0.24 of the time for a resnet50 (with the bits that
-    onnxruntime's fusion gives), 0.17 to 0.27 for a MatMul, 0.27 for Conv, 0.36 for Add, 0.45 for
-    Mul, 0.31 for GlobalAveragePool; but 2.96 for AveragePool, which is excluded.
+    What: computes with the integers. The same for Conv, MatMul, Mul and GlobalAveragePool. The
+    rewrite is approximate: close to the middle between two integers, rounding errors of the
+    original decide. A quantized result may differ by one. ORT graph optimizations fuse the same
+    operators at load time.
+    Why: with these optimizations disabled, one thread takes 0.24 of the time for a resnet50, with
+    the same bits as onnxruntime's own fusion. A MatMul takes 0.17 to 0.27, Conv, Add, Mul and
+    GlobalAveragePool 0.27 to 0.45. AveragePool would take 2.96 and is excluded.
     Refuses when:
     1. the result has other consumers before it is quantized, or an operand is not dequantized.
-    2. a scale or zero point is not constant, or is block-wise, a scale is not a positive normal
+    2. a scale or zero point is not constant, or is block-wise. Or a scale is not a positive normal
        float32, or scales are so far apart that the kernels lose digits.
     3. the integer types have no kernel.
     4. the QLinear operator lacks an attribute.
-    5. tensors have scales per channel, or weights along another axis, or different zero points.
-    6. the bias is not a constant int32 vector whose scale is the product of the scales of tensor
-       and weights.
+    5. a tensor has scales per channel. Or weights have scales along another axis than the output
+       channels, or different zero points.
+    6. the bias is not a constant int32 vector whose scale is the scale of the tensor times the
+       scale of the weights.
     7. sums might overflow int32, or the number of terms is not known.
     8. tensors are uint8 and weights int8, and sums of two adjacent products may overflow int16,
        which CPUs without VNNI saturate.
@@ -236,12 +244,12 @@ class QLinearPattern(_QLinear):
 class QLinearElementPattern(_QLinear):
     """QuantizeLinear(Sigmoid(DequantizeLinear(x))) → com.microsoft.QLinearSigmoid(x)
 
-    What: looks up each integer in a table of 256 results. The same for LeakyRelu, and for Concat
-    with other scales than the result. The table is computed as the original computes its elements:
-    all integers are the same.
-    Why: with ORT graph optimizations disabled, which do the same, one thread takes 0.46 to 0.81 of
-    the time for Sigmoid, 0.70 for LeakyRelu, 0.45 for Concat; 1.41 for Where, which is therefore
-    excluded.
+    What: the operator looks up each integer in a table of 256 results. The same for LeakyRelu, and
+    for a Concat whose operands have other scales than the result. The table holds the results of
+    the original operators, so all integers are the same.
+    Why: with ORT graph optimizations disabled, one thread takes 0.46 to 0.81 of the time for
+    Sigmoid, 0.70 for LeakyRelu and 0.45 for Concat. With them, onnxruntime does the same. Where
+    would take 1.41 and is excluded.
     Refuses when:
     1. the result has other consumers before it is quantized, or an operand is not dequantized.
     2. a scale or zero point is not constant, or is block-wise or per axis, or a scale is not a
@@ -270,13 +278,16 @@ class QLinearElementPattern(_QLinear):
 
 
 def _operand(g: GraphView, name: str, role: _Role) -> _Operand | None:
-    """An operand, ``None`` unless it is dequantized as its role requires."""
+    """An operand; ``None`` unless a DequantizeLinear computes it as its role requires."""
     producer = g.node_before(name)
     return _described(g, producer, role) if is_op(producer, "DequantizeLinear") else None
 
 
 def _described(g: GraphView, node: Node, role: _Role) -> _Operand | None:
-    """The parameters of a QuantizeLinear or DequantizeLinear, ``None`` if they are not usable."""
+    """The quantized tensor of a QuantizeLinear or DequantizeLinear.
+
+    ``None`` if its parameters are not constant, or QLinear operators do not support them.
+    """
     numbers = parameters(g, node)
     if (
         numbers is None
@@ -322,7 +333,7 @@ def _is_exact(g: GraphView, node: Node, operands: list[_Operand]) -> bool:
 
 def _is_weighted(g: GraphView, node: Node, operands: list[_Operand]) -> bool:
     """Whether int32 sums with these weights and this bias can replace those of the operator."""
-    x, w, *rest = operands
+    x, w, *biases = operands
     shape = g.try_infer_shape(w.integers)
     channels = _CHANNELS[node.op_type]
     if shape is None or len(shape) < 2 or (node.op_type != "Conv" and len(shape) > 2):
@@ -336,19 +347,19 @@ def _is_weighted(g: GraphView, node: Node, operands: list[_Operand]) -> bool:
         or not 0 < math.prod(terms) <= _MAX_TERMS
     ):
         return False
-    if not rest:
+    if not biases:
         return True
-    bias = g.get_computed_constant(rest[0].integers)
+    bias = g.get_computed_constant(biases[0].integers)
     products = x.numbers.scales.astype(np.float64) * w.numbers.scales
     # (6)
     if (
         bias is None
         or bias.dtype != np.int32
         or bias.shape != (shape[channels],)
-        or rest[0].numbers.zeros.any()
+        or biases[0].numbers.zeros.any()
     ):
         return False
-    scales = rest[0].numbers.scales
+    scales = biases[0].numbers.scales
     if products.size != scales.size and 1 not in (products.size, scales.size):
         return False
     return bool(np.allclose(scales, products, rtol=2.0**-20, atol=0.0)) and bool(

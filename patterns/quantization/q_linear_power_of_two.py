@@ -10,25 +10,26 @@ _MAX_SUM = 1 << 24
 _MAX_EXPONENT = 20
 """Largest exponent of a scale, by magnitude."""
 _MAX_SHIFT = 10
-"""Largest distance between the exponents of terms, with which an Add or Mul keeps all digits."""
+"""Largest difference between the exponents of scales with which an Add or Mul keeps all digits."""
 
 
 class QLinearPowerOfTwoPattern(_QLinear):
     """QuantizeLinear(Conv(DequantizeLinear(x), DequantizeLinear(w))) → QLinearConv(x, w), for
     scales that are powers of two
 
-    What: computes with the integers. The same for MatMul, Add and Mul. The result is exact: with
-    such scales, float32 represents all numbers and sums of the original, and both round once.
-    Why: measured on one thread with ORT graph optimizations disabled: 0.30 to 0.42 of the time for
-    MatMul, 0.23 for Conv, 0.34 for Add, 0.50 for Mul. With them, 0.92 to 1.05: onnxruntime fuses
-    the same operators. Quantizers for fixed point arithmetic choose such scales.
+    What: computes with the integers. The same for MatMul, Add and Mul. The result is exact: if all
+    scales are powers of two, float32 represents all numbers and sums of the original. Original and
+    result then round once, in the quantization.
+    Why: on one thread with ORT graph optimizations disabled, it takes 0.23 to 0.50 of the time.
+    With them, onnxruntime fuses the same operators (0.92 to 1.05). Quantizers for fixed-point
+    arithmetic choose powers of two.
     Refuses when:
-    1. `QLinearPattern` refuses.
-    2. a scale is not a power of two, or very large or small, or those of an Add or Mul are far
+    1. `QLinear` refuses.
+    2. a scale is not a power of two, or very large or small, or the scales of an Add or Mul are far
        apart.
     3. the weights are not constant, or a sum might need more than 24 bits.
-    4. the zero point of the result is odd: Add and Mul round after they add it, so that halves are
-       rounded to the other neighbour.
+    4. the zero point of the result of an Add or Mul is odd. The kernels round after they add it, so
+       ties would go to the other neighbour.
     """
 
     near = ("Add", "Conv", "MatMul", "Mul")
@@ -74,15 +75,15 @@ def _are_powers(scales: Array) -> bool:
 
 
 def _largest_sum(g: GraphView, operator: Node, operands: list[_Operand], weights: Array) -> int:
-    """The largest sum of products of one output, by magnitude, with its bias."""
-    x, w, *rest = operands
+    """The largest magnitude of an integer sum of a Conv or MatMul, with its bias."""
+    x, w, *biases = operands
     is_conv = operator.op_type == "Conv"
     zero = int(x.numbers.zeros[0])
     difference = max(abs(bound - zero) for bound in (-128, 255))
     sizes = np.abs(weights.astype(np.int64) - w.numbers.zeros[0])
     axes = tuple(range(1, sizes.ndim)) if is_conv else (0,)
     sums = sizes.sum(axis=axes) * difference
-    for bias in rest:
+    for bias in biases:
         numbers = g.get_computed_constant(bias.integers)
         if numbers is None:
             return _MAX_SUM

@@ -17,10 +17,9 @@ from ._parameters import saturates
 class ReluQuantizeLinearPattern(EasyPatternOptimization):
     """QuantizeLinear(Relu(x), s, z) → QuantizeLinear(x, s, z)
 
-    What: drops a Relu or Clip that only changes values which saturate at the limits of the type.
-    Why: one pass over the tensor less, measured 0.58 of the time on 1x64x56x56; and the
-    QuantizeLinear then reads the preceding convolution, which onnxruntime computes with integers
-    only then.
+    What: drops a Relu or Clip that only changes values that QuantizeLinear saturates anyway.
+    Why: one pass over the tensor fewer, measured 0.58 of the time on 1x64x56x56. If a convolution
+    precedes, the QuantizeLinear now reads it directly, and onnxruntime computes it with integers.
     Refuses when:
     1. scale or zero point is not constant, or a scale is not a positive normal number.
     2. the integers do not have 8 bits.

@@ -18,15 +18,15 @@ from .._nodes import is_op
 class RotaryEmbeddingHeadsPattern(EasyPatternOptimization):
     """RotaryEmbedding(Transpose(x)) → Transpose(Reshape(RotaryEmbedding(Reshape(x), num_heads=h)))
 
-    What: rotates the heads while they are merged in the last axis, where a Reshape has split them,
-    or an Attention can split them itself, as after a normalization of each head; a single head
-    before its axis is added.
-    Why: an Attention after it can split the heads itself; 195 µs instead of 232 µs for 512 tokens
-    in 8 heads of 64.
+    What: rotates the heads while they are merged in the last axis. The new Reshapes cancel a
+    Reshape that has split the heads, or an Attention then splits the heads itself. A single head is
+    rotated before an Unsqueeze adds the axis of the heads.
+    Why: saves Transposes and Reshapes. Measured 195 µs instead of 232 µs for 512 tokens in 8 heads
+    of size 64.
     Refuses when:
     1. a shape is unknown.
-    2. no Reshape precedes it, and no Attention with a Transpose of the result follows: nothing
-       would cancel.
+    2. no Reshape precedes the Transpose, and no Attention with a Transpose of its result follows:
+       no node would cancel.
     """
 
     phase = "specialize"

@@ -19,14 +19,14 @@ class RotaryEmbeddingPartPattern(EasyPatternOptimization):
     """RotaryEmbedding(x[..., :r], cos, sin) ++ x[..., r:] → RotaryEmbedding(x, cos, sin,
     rotary_embedding_dim=r)
 
-    What: rotates the first r elements of each head by rotary_embedding_dim; the same where the
-    heads are merged around the operator.
+    What: rotates the first r elements of each head by the attribute rotary_embedding_dim. The same
+    if one Reshape before the operator merges the heads, and one after it splits them.
     Why: saves the slices of the heads and the Concat.
     Refuses when:
-    1. x does not have rank 4 and a static head size, or the slices are not its first elements and
-       the rest.
-    2. the operator itself rotates only a part (rotary_embedding_dim).
-    3. the heads are merged in another way than the operator splits them.
+    1. x does not have rank 4 and a static head size. Or the slices are not the first elements of
+       the heads and all other elements.
+    2. the RotaryEmbedding rotates only a part of its operand itself (rotary_embedding_dim).
+    3. the Reshape does not merge the heads in the way in which the operator splits them.
     """
 
     phase = "specialize"

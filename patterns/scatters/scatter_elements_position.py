@@ -5,11 +5,11 @@ from .._shapes import uniform_value
 
 
 class ScatterElementsPositionPattern(EasyPatternOptimization):
-    """ScatterElements(x, 0, u) → u, when the axis has size 1
+    """ScatterElements(x, 0, u) → u, if the axis has size 1
 
-    What: takes the updates, since they replace all of x.
-    Why: torch's exporters write ``out[:, :, i] = y`` this way; in a decode step of linear
-    attention, this axis has size 1.
+    What: reads the updates directly, since they replace all of x.
+    Why: saves a copy. torch's exporters write ``out[:, :, i] = y`` with ScatterElements. In a
+    decode step of linear attention, this axis has size 1.
     Refuses when:
     1. the axis is not known to have size 1, or the indices are not known to be 0.
     2. the updates are not known to have the shape of x, or reduction is set.

@@ -8,7 +8,8 @@ class ScatterNDGridPattern(PatternOptimization):
     """ScatterND(x, all indices of x, updates) → updates
 
     What: recognizes indices that Range, Expand and Concat compute, up to the sizes of x.
-    Why: assignments to a whole tensor, such as ``cache[:] = x``, export this way.
+    Why: the updates need not be copied. torch exports assignments to a whole tensor, such as
+    ``cache[:] = x``, this way.
     Refuses when:
     1. the indices are not known to enumerate the first axes in order, or reduction is set.
     2. the shapes of x and the updates are not known to be equal.

@@ -11,7 +11,7 @@ from .._folding import FOLD_LIMIT
 from .._nodes import axis_of, is_op, size_along
 
 _MAX_AXIS: Final = 4096
-"""Longest axis whose indices are followed one by one."""
+"""Maximum size of an axis: the match keeps the source of each of its indices in a list."""
 
 
 class _Block(NamedTuple):
@@ -31,27 +31,28 @@ class _Piece(NamedTuple):
 
 
 class ScattersConcatPattern(PatternOptimization):
-    """ScatterElements(ScatterElements(x, 0, a), 1, b) → Concat(a, b, rest of x), or b where it
-    replaces all of x
+    """ScatterElements(ScatterElements(x, 0, a), 1, b) → Concat(a, b, rest of x), or b if b replaces
+    all of x
 
-    What: concatenates what remains of x and of each update, where a chain of ScatterElements or
+    What: concatenates the remaining slices of x and the updates, if a chain of ScatterElements or
     ScatterND replaces complete slices of one axis.
-    Why: each of them copies the tensor and reads an index for each row or element; unrolled loops
-    assemble results this way, and torch's ``x[..., a:b] = y``. Two parts with a gap between them
-    take 0.44 to 0.97 of the time, and 0.07 to 0.45 with the Transposes that exporters add.
+    Why: each ScatterElements copies the tensor and reads an index per element; ScatterND reads one
+    per row. Unrolled loops assemble results this way, and torch exports ``x[..., a:b] = y`` this
+    way. Two parts with a gap between them were measured at 0.44 to 0.97 of the time. With the
+    Transposes that exporters add, 0.07 to 0.45.
     Refuses when:
-    1. the indices are not constant, or not those of a complete slice of one axis, or reduction is
+    1. the indices are not constant, or are not all indices of a slice of one axis. Or reduction is
        set.
-    2. the axis is very long.
-    3. it takes more nodes than before; or a single node becomes a single one, unless that is a
-       Concat with parts of a small constant.
+    2. the axis has more than 4096 indices.
+    3. the Slices and the Concat would be more nodes than the chain. Or one Concat would replace one
+       node, unless a Slice can be computed ahead of time from a small constant.
     """
 
     anchors = ("ScatterElements", "ScatterND")
     min_opset = 11
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Start at the last node, and add producers without other consumers."""
+        """Start at the last node of a chain, and add producers without other consumers."""
         block = last = _block_of(g, node)
         size = None if last is None else size_along(g, node.input[0], last.axis)
         if last is None or not isinstance(size, int) or size > _MAX_AXIS:  # (1) (2)
@@ -73,10 +74,12 @@ class ScattersConcatPattern(PatternOptimization):
             chain.append(current)
             for index in range(block.start, block.end):
                 owners[index] = owners[index] or (current.input[2], index - block.start)
-            rest = current.input[0]
-            current = g.node_before(rest)
-            block = _block_of(g, current) if current is not None and g.is_exclusive(rest) else None
-        pieces = _pieces([owner or (rest, index) for index, owner in enumerate(owners)])
+            source = current.input[0]
+            current = g.node_before(source)
+            block = (
+                _block_of(g, current) if current is not None and g.is_exclusive(source) else None
+            )
+        pieces = _pieces([owner or (source, index) for index, owner in enumerate(owners)])
         parts = [
             piece
             for piece in pieces
@@ -141,7 +144,7 @@ def _pieces(owners: Sequence[tuple[str, int]]) -> list[_Piece]:
 
 
 def _block_of(g: GraphView, node: Node) -> _Block | None:
-    """The block that a node replaces, ``None`` if it replaces none (1)."""
+    """The block that a ScatterElements or ScatterND replaces completely, or ``None`` (1)."""
     if (
         not is_op(node, "ScatterND", "ScatterElements")
         or g.get_attribute(node, "reduction", "none") != "none"
@@ -164,14 +167,14 @@ def _block_of(g: GraphView, node: Node) -> _Block | None:
     if updates != extent:
         return None
     blocks = [_run(array, axis, shape[axis]) for axis, array in along.items()]
-    partial_ = [
+    partial_blocks = [
         block for block in blocks if block is None or block.end - block.start != shape[block.axis]
     ]
-    return None if not blocks or len(partial_) > 1 else [*partial_, *blocks][0]
+    return None if not blocks or len(partial_blocks) > 1 else [*partial_blocks, *blocks][0]
 
 
 def _run(indices: np.ndarray, axis: int, size: object) -> _Block | None:
-    """The block of an axis that indices enumerate along that axis, ``None`` if they do not."""
+    """The block of an axis that indices enumerate along this axis, or ``None``."""
     if not isinstance(size, int) or (indices < -size).any() or (indices >= size).any():
         return None
     positions = indices % size

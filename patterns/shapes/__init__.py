@@ -1,1 +1,1 @@
-"""Shapes that a model computes, and operators that read them: Shape, Expand, Reshape, Resize."""
+"""Computed shapes, and operators that read them: Shape, Expand, Reshape, Resize."""

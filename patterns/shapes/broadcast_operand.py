@@ -1,4 +1,4 @@
-"""Operands that elementwise operators broadcast themselves."""
+"""Operands that need no Expand or Unsqueeze, because elementwise operators broadcast them."""
 
 from typing import ClassVar
 
@@ -20,11 +20,11 @@ class _BroadcastOperand(PatternOptimization):
     reason: ClassVar[str]
 
     def smaller(self, g: GraphView, node: Node, index: int) -> str | Array | None:
-        """The tensor, or the constant, to read in index of an operand."""
+        """The smaller tensor or constant that can replace an operand, or ``None``."""
         raise NotImplementedError
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        # One operand at a time: another one may have to stay to give the result its shape or rank.
+        # Only one operand is replaced: the others may be needed for the shape of the result.
         for index in range(len(node.input)):
             operand = self.smaller(g, node, index)
             if operand is not None:
@@ -38,9 +38,9 @@ class _BroadcastOperand(PatternOptimization):
 class ShapeBasedExpandBroadcastPattern(_BroadcastOperand):
     """op(Expand(x), y) → op(x, y)
 
-    What: drops an Expand, or a Tile of axes of size 1: an elementwise operator broadcasts its
-    operands itself.
-    Why: saves a tensor of the full size, and the nodes that compute the shape.
+    What: drops an Expand, or a Tile of axes of size 1, before an elementwise operator, which
+    broadcasts its operands.
+    Why: saves a tensor of full size, and the nodes that compute the shape.
     Refuses when:
     1. the other operands are not known to give the result its shape.
     """
@@ -73,12 +73,12 @@ class UniformBroadcastPattern(_BroadcastOperand):
     """op(ConstantOfShape(s, value), y) → op(value, y), op(Gather(t, ConstantOfShape(s, i)), y) →
     op(t[i], y)
 
-    What: an elementwise operator reads a scalar instead of a uniform tensor of ConstantOfShape or
-    Expand, which may be cast or reshaped afterwards; or the row of a constant that a Gather
-    repeats.
-    Why: saves a tensor of the full size, and the nodes that compute its shape.
+    What: lets an elementwise operator read a scalar instead of a tensor with equal elements. The
+    tensor comes from ConstantOfShape or Expand, possibly with a Cast or Reshape after it. The same
+    for the row of a constant that a Gather repeats.
+    Why: saves a tensor of full size, and the nodes that compute its shape.
     Refuses when:
-    1. the tensor is not known to be uniform, or it is a constant already.
+    1. the elements are not known to be equal, or the tensor is a constant already.
     2. the other operands are not known to give the result its shape.
     """
 
@@ -104,11 +104,11 @@ class UniformBroadcastPattern(_BroadcastOperand):
         number = None if g.is_constant(name) else _repeated(g, name)  # (1)
         if number is None:
             return None
-        others = broadcast_shape(g, [*node.input[:index], *node.input[index + 1 :]])
+        shape = broadcast_shape(g, [*node.input[:index], *node.input[index + 1 :]])
         # (2)
         return (
             number
-            if same_dims(broadcast_shapes(others, number.shape), g.try_infer_shape(node.output[0]))
+            if same_dims(broadcast_shapes(shape, number.shape), g.try_infer_shape(node.output[0]))
             else None
         )
 
@@ -130,8 +130,8 @@ class UnsqueezeBroadcastPattern(_BroadcastOperand):
     """op(Unsqueeze(x, leading axes), y) → op(x, y)
 
     What: drops an Unsqueeze, or a Reshape, that adds leading axes of size 1.
-    Why: elementwise operators align shapes from the last axis on: one node less, in the masks of
-    most decoders; fusions that check the rank of a mask run first.
+    Why: one node fewer in the masks of most decoders, because broadcasting adds leading axes. It
+    runs last, after fusions that check the rank of a mask.
     Refuses when:
     1. the axes are not the first ones, or a shape is unknown.
     2. no other operand has the rank of the result.
@@ -149,9 +149,9 @@ class UnsqueezeBroadcastPattern(_BroadcastOperand):
             return None
         shape, source = g.try_infer_shape(node.input[index]), g.try_infer_shape(movement.input[0])
         ones = [1] * (len(shape or ()) - len(source or ()))
-        others = [g.info(name).rank for i, name in enumerate(node.input) if i != index]
+        ranks = [g.info(name).rank for i, name in enumerate(node.input) if i != index]
         leads = source is not None and ones and same_dims(shape, (*ones, *source))  # (1)
-        return movement.input[0] if leads and rank is not None and rank in others else None  # (2)
+        return movement.input[0] if leads and rank is not None and rank in ranks else None  # (2)
 
     examples = Example.only(
         "agraph (float[b] x, float[a,b] z) => (float[a,b] y) <int64[1] k = {0}> { "
@@ -161,7 +161,7 @@ class UnsqueezeBroadcastPattern(_BroadcastOperand):
 
 
 def _repeated(g: GraphView, name: str) -> Array | None:
-    """The value of a uniform tensor, or the row of a constant that a Gather repeats."""
+    """The value of a tensor with equal elements, or the row of a constant that a Gather repeats."""
     node = g.node_before(name)
     number = uniform_value(g, name)
     if number is not None or node is None or not is_op(node, "Gather"):

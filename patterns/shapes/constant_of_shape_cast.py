@@ -21,17 +21,16 @@ _FILLED: Final = (
     *(TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64),
     *(TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64),
 )
-"""Types of ConstantOfShape in every operator set."""
+"""Types that ConstantOfShape supports in all operator sets."""
 
 
 class ConstantOfShapeCastPattern(EasyPatternOptimization):
-    """Cast(ConstantOfShape(s, value)) → ConstantOfShape(s, converted value), the same for Not and
-    Neg
+    """Cast(ConstantOfShape(s, value)) → ConstantOfShape(s, converted value)
 
-    What: converts the value instead of a uniform tensor.
-    Why: one pass over the tensor less.
+    What: converts the value instead of the tensor. The same for Not and Neg.
+    Why: one pass over the tensor fewer.
     Refuses when:
-    1. the result has a type that ConstantOfShape does not support in every operator set, or its
+    1. the result has a type that ConstantOfShape does not support in all operator sets, or its
        value cannot be computed.
     """
 

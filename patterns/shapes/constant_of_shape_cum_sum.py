@@ -12,11 +12,12 @@ from .._shapes import results_above, uniform_value
 class ConstantOfShapeCumSumPattern(PatternOptimization):
     """CumSum(ConstantOfShape(s, 1), k) → Expand([1, 2, 3, ...], s)
 
-    What: computes the sums ahead of time; the uniform tensor may be moved, cast or resized first.
-    Why: DETR and similar models count the positions of an image in a mask that hides nothing.
+    What: computes the sums ahead of time. The tensor of equal elements may be moved, cast or
+    resized before the CumSum.
+    Why: DETR and similar models count the positions of an image by a CumSum of a mask of ones.
     Refuses when:
-    1. the tensor is not known to be uniform, or it is a constant already.
-    2. the size of the axis is not a number up to 4096, or another dimension is unknown.
+    1. the elements are not known to be equal, or the tensor is a constant already.
+    2. the size of the axis is not static or above 4096, or another dimension is unknown.
     3. a sum is not exact, so that it would depend on the order.
     """
 
@@ -53,7 +54,7 @@ class ConstantOfShapeCumSumPattern(PatternOptimization):
         return MatchResult(self, [*producers, node], partial(self._count, sums[0]))
 
     def _count(self, sums: Array, g: PatternRewriter, *nodes: Node) -> list[Node]:
-        """Keep the producers of the uniform tensor, whose shape gives the other dimensions."""
+        """Write the Expand. The producers of the tensor stay, whose Shape is its target."""
         *producers, node = nodes
         sizes = g.op.Shape(node.input[0])
         line = g.make_initializer("", sums, source="sums")

@@ -1,4 +1,4 @@
-"""Constants that are equal along axes, which operators broadcast themselves."""
+"""Constants with equal elements along an axis, which become constants of size 1 there."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -20,15 +20,15 @@ from .expand_region import carried, obstacle
 
 _MAX_NODES: Final = 32
 _MAX_ELEMENTS: Final = 1 << 22
-"""Constants of more elements are not compared."""
+"""Maximum elements of a constant whose elements are compared."""
 _SPAN_COST: Final = 64
-"""Time of a span, in elements: onnxruntime computes spans, trailing axes along which each operand
-is either complete or broadcast (measured: 10 to 20 ns a span).
+"""Overhead of a span, in elements that onnxruntime computes in the same time (measured: 10 to 20
+ns). A span covers the trailing axes along which each operand is either complete or broadcast.
 """
 
 
 class _EqualAxis(PatternOptimization):
-    """An operator that reads a constant with size 1 along axes where its elements are equal."""
+    """An operator with a constant that shrinks to size 1 along axes with equal elements."""
 
     anchors = BROADCASTING
     radius = 8
@@ -52,12 +52,12 @@ class _EqualAxis(PatternOptimization):
 class EqualAxisBroadcastPattern(_EqualAxis):
     """op(x, constant equal along an axis) → op(x, constant of size 1 there)
 
-    What: shrinks a constant whose elements along an axis have the same bits; the elementwise
+    What: shrinks a constant whose elements along an axis have the same bits. The elementwise
     operator broadcasts it.
     Why: reads less memory: measured 0.75 of the time of the operator. Many short spans are slower:
-    1.6 for a constant of 1000x64 that becomes 1000x1.
+    a constant of 1000x64 that becomes 1000x1 would take 1.6 of the time.
     Refuses when:
-    1. no constant of rank 2 or more, of up to 4 million elements, is equal along an axis.
+    1. no constant of rank 2 or more, with up to 4 million elements, is equal along an axis.
     2. the other operands are not known to give the result its shape.
     3. the operator would compute too many short spans.
     4. the operator is Where: in onnxruntime, the sign of a 0 that it copies depends on the shapes.
@@ -92,16 +92,17 @@ class EqualAxisBroadcastPattern(_EqualAxis):
 class EqualAxisElementwisePattern(_EqualAxis):
     """g(... op(x, constant equal along an axis) ..., y) → g(... op(x, constant of size 1) ..., y)
 
-    What: the elementwise operators after the constant compute one element instead of equal ones,
-    until an operator that broadcasts restores the shape.
-    Why: measured 0.84 of the time of a decode step of Mamba 2, which stores the factors of its
-    state for each element: Exp took most of the time.
+    What: shrinks the results of elementwise operators after the constant as well, until an operator
+    that broadcasts restores the shape.
+    Why: measured 0.84 of the time of a decode step of Mamba 2, which stores a factor for each
+    element of its state. Exp of these factors took most of the time.
     Refuses when:
-    1. no constant of rank 2 or more, of up to 4 million elements, is equal along an axis.
+    1. no constant of rank 2 or more, with up to 4 million elements, is equal along an axis.
     2. the result of the operator does not get smaller.
-    3. a consumer is another operator, or there are too many.
+    3. a consumer is not an elementwise operator, or there are too many.
     4. a result that would shrink is a graph output, or a subgraph reads it.
-    5. the consumers are too far apart to be replaced together.
+    5. a node between the consumers in graph order depends on them, so that they cannot be replaced
+       together.
     6. the operators would compute too many short spans.
     """
 
@@ -138,7 +139,7 @@ class EqualAxisElementwisePattern(_EqualAxis):
 
 
 def _smaller_constants(g: GraphView, name: str) -> Iterator[Array]:
-    """A constant with size 1 along all axes where it is equal, then along each of them."""
+    """The constant with size 1 along all axes with equal elements, then along each axis alone."""
     shape = g.static_shape(name)
     if shape is None or len(shape) < 2 or not 1 < math.prod(shape) <= _MAX_ELEMENTS:
         return
@@ -159,7 +160,7 @@ def _equal_axes(array: Array) -> list[int]:
 
 
 def _is_equal(lines: Array) -> bool:
-    """Whether all elements of each line along the last axis are equal; compares a few first."""
+    """Whether all elements of each line along the last axis are equal (a few are tested first)."""
     size = lines.shape[-1]
     if size == 1 or lines.flat[0] != lines.flat[size - 1]:
         return False
@@ -220,7 +221,7 @@ def _with_constant(
     node: Node,
     *region: Node,
 ) -> list[Node]:
-    """The nodes, the first with another constant; results that shrink get new names."""
+    """The nodes, where the first one reads the smaller constant; shrunk results get new names."""
     inputs = [*node.input]
     inputs[index] = g.make_initializer("", small, source=inputs[index])
     names = {name: g.unique_name(name) for name in shrunk}

@@ -13,7 +13,7 @@ from .._operators import BROADCASTING, ELEMENTWISE, POSITIONAL
 from .._shapes import same_dims, unstretched
 
 _ALIGNED: Final = frozenset((*BROADCASTING, *(ELEMENTWISE - POSITIONAL), "CastLike"))
-"""Operators that align shapes of any rank, and round each element independently of its index."""
+"""Operators that broadcast shapes of any rank, and round elements independently of their index."""
 _INDEXING: Final = ("Gather", "Transpose", "Unsqueeze")
 
 _MAX_NODES = 32
@@ -25,26 +25,29 @@ class _ExpandRegion(PatternOptimization):
     min_opset = 8
     radius = 8
     rounds: ClassVar[bool] = False
-    """Whether onnxruntime rounds one of them depending on the index of an element."""
+    """Whether the pattern is for regions in which onnxruntime rounds an operator depending on the
+    index of an element.
+    """
 
     def is_own(self, region: Iterable[Node]) -> bool:
-        """Whether ``rounds`` is true of the operators; otherwise, another pattern applies."""
+        """Whether the pattern, with its ``rounds``, is for these operators."""
         return self.rounds == any(node.op_type in POSITIONAL for node in region)
 
 
 class ExpandElementwisePattern(_ExpandRegion):
     """g(... f(Expand(x)) ..., y) → g(... f(x) ..., y)
 
-    What: drops an Expand, so that elementwise operators, Unsqueeze, Transpose and the indices of
-    Gather work on the small tensor, until operators that broadcast restore the shape.
-    Why: masks are expanded to the batch long before the first Add, which broadcasts anyway; all
+    What: drops an Expand. Elementwise operators, Unsqueeze, Transpose and the indices of Gather
+    then work on the small tensor, until operators that broadcast restore the shape.
+    Why: masks are expanded to the batch long before the first Add, which broadcasts anyway. All
     intermediate results shrink as well.
     Refuses when:
-    1. a consumer is another operator, one that onnxruntime rounds depending on the index of an
-       element, or there are too many.
+    1. a consumer is another operator, or onnxruntime rounds it depending on the index of an
+       element. Or there are too many consumers.
     2. a result that would shrink is a graph output, or a subgraph reads it.
     3. a shape is unknown.
-    4. the consumers are too far apart to be replaced together.
+    4. a node between the consumers in graph order depends on them, so that they cannot be replaced
+       together.
     """
 
     anchors = ("Expand", "Tile")
@@ -93,10 +96,10 @@ class ExpandElementwisePattern(_ExpandRegion):
 class ExpandPositionalPattern(ExpandElementwisePattern):
     """g(... f(Expand(x)) ..., y) → g(... f(x) ..., y), f rounded depending on the index
 
-    What: the same as ExpandElementwise with operators such as Softplus, Log, Sin or Elu, whose last
-    bit depends on the index of an element in the tensor.
-    Why: measured 0.38 of the time of Mul(z, Softplus(Expand(x))) where x has 16 elements and z
-    1024, and 0.85 where z has 64.
+    What: as `ExpandElementwise`, with operators such as Softplus, Log, Sin or Elu. The last bit of
+    their results depends on the index of an element.
+    Why: measured for Mul(z, Softplus(Expand(x))), where x has 16 elements: 0.38 of the time if z
+    has 1024 elements, and 0.85 if z has 64.
     Refuses when:
     1. no operator rounds depending on the index, or ExpandElementwise refuses.
     """
@@ -117,10 +120,10 @@ class ExpandPositionalPattern(ExpandElementwisePattern):
 class ShapeBasedExpandSwapPattern(_ExpandRegion):
     """g(f(Expand(x, s))) → Expand(g(f(x)), s)
 
-    What: elementwise operators work on the small tensor and their result is expanded, even where
-    several read the Expand and one operator reads their results.
-    Why: less to compute; and the consumer of the result often broadcasts anyway, so that the Expand
-    is then removed.
+    What: elementwise operators work on the small tensor, and their result is expanded. Several
+    operators may read the Expand, if one operator combines their results.
+    Why: fewer elements to compute. The consumer of the result often broadcasts anyway, so that the
+    Expand is then removed.
     Refuses when:
     1. s or a shape is unknown.
     2. more than one result would have to be expanded, or the Expand keeps a consumer.
@@ -132,7 +135,7 @@ class ShapeBasedExpandSwapPattern(_ExpandRegion):
     priority = 1
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        # Add consumers, in graph order, whose other operands come before the Expand.
+        # Collect consumers in graph order whose other operands are computed before the Expand.
         shape, sizes = (
             g.try_infer_shape(node.input[0]),
             g.info(node.input[1]).data or g.get_ints(node.input[1]),
@@ -180,9 +183,10 @@ class ShapeBasedExpandSwapPattern(_ExpandRegion):
 class ExpandPositionalSwapPattern(ShapeBasedExpandSwapPattern):
     """g(f(Expand(x, s))) → Expand(g(f(x)), s), f rounded depending on the index
 
-    What: the same as ShapeBasedExpandSwap with operators such as Softplus, Log, Sin or Elu, whose
-    last bit depends on the index of an element in the tensor.
-    Why: measured 0.42 of the time of Softplus(Expand(x)) from 16 to 1024 elements, and 0.93 to 64.
+    What: as `ShapeBasedExpandSwap`, with operators such as Softplus, Log, Sin or Elu. The last bit
+    of their results depends on the index of an element.
+    Why: measured for Softplus(Expand(x)), where x has 16 elements: 0.42 of the time for 1024
+    results, and 0.93 for 64.
     Refuses when:
     1. no operator rounds depending on the index, or ShapeBasedExpandSwap refuses.
     """
@@ -231,8 +235,9 @@ def _are_together(g: GraphView, nodes: list[Node]) -> bool:
 def _carry(
     g: GraphView, node: Node, shrunk: dict[str, Shape], rounds: bool, consumer: Node
 ) -> Carried | None:
-    """How an elementwise consumer works on small operands, if its other operands are computed
-    before the Expand (4).
+    """The form of an elementwise consumer with small operands (4).
+
+    ``None`` unless its other operands are computed before the Expand.
     """
     producers = [g.node_before(name) for name in consumer.input if name not in shrunk]
     is_elementwise = consumer.op_type in BROADCASTING or consumer.op_type in ELEMENTWISE
@@ -248,9 +253,10 @@ def _carry(
 def shape_with(
     g: GraphView, node: Node, shrunk: Mapping[str, Shape], *, rounds: bool = False
 ) -> Shape | None:
-    """Shape of the result of a node whose operands have the ``shrunk`` shapes.
+    """The shape of the result of a node whose operands have the ``shrunk`` shapes.
 
-    ``None`` if it cannot take them, or would round differently, which ``rounds`` allows.
+    ``None`` if the node does not work with them, or if it would round differently and ``rounds`` is
+    false.
     """
     aligned = _ALIGNED | POSITIONAL if rounds else _ALIGNED
     axes = axes_of(g, node, shrunk) if node.op_type in (*aligned, *_INDEXING) else None
@@ -265,7 +271,7 @@ def shape_with(
                 for label, size in zip(operand.labels, shape, strict=True)
             )
         if name in shrunk and node.op_type != "CastLike":
-            # A lower rank would move the preceding axes of the result.
+            # With a lower rank, axes that the operator counts from the front would move.
             is_moved = (
                 node.op_type not in aligned
                 and len(shrunk[name]) != g.info(name).rank
@@ -279,9 +285,10 @@ def shape_with(
 def carried(
     g: GraphView, shrunk: dict[str, Shape], node: Node, *, rounds: bool = False
 ) -> Carried | None:
-    """How a node works on operands of the ``shrunk`` shapes; adds its result if that shrinks.
+    """The form of a node whose operands have the ``shrunk`` shapes, or ``None``.
 
-    ``rounds`` allows operators that onnxruntime rounds depending on the index of an element.
+    A result that shrinks is added to ``shrunk``. ``rounds`` allows operators that onnxruntime
+    rounds depending on the index of an element.
     """
     shape, result = shape_with(g, node, shrunk, rounds=rounds), node.output[0]
     if shape is None:

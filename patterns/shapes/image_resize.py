@@ -1,4 +1,4 @@
-"""Resizes of images in a form for which kernels are faster."""
+"""Resizes of images, with other attributes that select a faster kernel."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
@@ -18,9 +18,9 @@ from xoptim.match.trace import Optional, Symbol
 
 _RANK: Final = 4
 _POWERS: Final = (1, 2, 4, 8)
-"""Scales for which coordinates are exact."""
+"""Scales for which kernels compute coordinates exactly."""
 _EXACT: Final = ("half_pixel", "pytorch_half_pixel", "asymmetric")
-"""Coordinate modes that both kernels compute exactly for these scales."""
+"""Coordinate modes for which both kernels compute coordinates exactly with these scales."""
 _SAME: Final = {
     "mode": ("nearest",),
     "coordinate_transformation_mode": ("half_pixel", "pytorch_half_pixel"),
@@ -29,7 +29,7 @@ _SAME: Final = {
 
 
 class _ImageResize(EasyPatternOptimization):
-    """A Resize with other attributes."""
+    """A Resize that gets the attributes of ``form``."""
 
     phase = "target"
     providers = ("cpu",)
@@ -50,14 +50,14 @@ class _ImageResize(EasyPatternOptimization):
 class CubicResizePattern(_ImageResize):
     """Resize(x, 2, mode=cubic) → Resize(x, 2, mode=cubic, antialias=1)
 
-    What: sets antialias, which changes nothing where no axis shrinks.
-    Why: measured 0.03 to 0.09 of the time: onnxruntime's antialias kernel works axis by axis, the
-    other one reads 16 elements for each result.
+    What: sets antialias, which only has an effect if an axis shrinks.
+    Why: measured 0.03 to 0.09 of the time. onnxruntime's antialias kernel works axis by axis, the
+    default kernel reads 16 elements for each result.
     Refuses when:
-    1. the last two axes of four are not resized by 1, 2, 4 or 8: for other scales, the kernels
-       round coordinates differently.
+    1. the tensor is not an image of rank 4 whose last two axes are resized by 1, 2, 4 or 8. With
+       other scales, the two kernels round coordinates differently.
     2. coordinate_transformation_mode aligns corners, or crops.
-    3. the type is not float.
+    3. the type is not float32.
     """
 
     exactness = "finite"  # an infinity times a weight of 0 is NaN in one of the kernels
@@ -111,9 +111,11 @@ class CubicResizePattern(_ImageResize):
 class NearestResizePattern(_ImageResize):
     """Resize(x, 2, mode=nearest, half_pixel) → Resize(x, 2, mode=nearest, asymmetric, floor)
 
-    What: sets the asymmetric mode, which also repeats each element twice: element i of the result
-    is at i / 2 - 1 / 4, whose nearest integer is the integer part of i / 2.
-    Why: onnxruntime's CPU kernel has a fast path for this mode: measured 0.1 to 0.2 of the time.
+    What: sets the asymmetric mode, with the same result: each element occurs twice. With
+    half_pixel, element i of the result is at i / 2 - 1 / 4. The nearest integer is the integer part
+    of i / 2.
+    Why: onnxruntime's CPU kernel has a fast path for the asymmetric mode: measured 0.1 to 0.2 of
+    the time.
     Refuses when:
     1. coordinate_transformation_mode is not a half_pixel mode, or nearest_mode does not round.
     2. the scales are not known to be 1 for batch and channels, and 2 for height and width.
@@ -129,7 +131,7 @@ class NearestResizePattern(_ImageResize):
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, roi: Optional, scales: Optional, sizes: Optional
     ) -> Symbol:
-        # Ties do not occur, so both ways to round them are equal (1).
+        # (1) Coordinates are never halfway between integers, so both rounding modes are equal.
         same = {key: g.any_of(None, *values) for key, values in _SAME.items()}
         return g.op.Resize(x, roi, scales, sizes, **same, attributes=g.capture("attributes"))
 
@@ -154,9 +156,9 @@ class NearestResizePattern(_ImageResize):
 
 
 def _factors(g: GraphView, node: Node) -> list[float] | None:
-    """The scale of each of the four axes of a Resize, ``None`` if one is unknown.
+    """The scale of each of the four axes of a Resize; ``None`` if one is unknown.
 
-    Sizes instead of scales are accepted for powers of two only: for other scales, runtimes round
+    If the Resize has sizes, their ratios must be 1, 2, 4 or 8. For other ratios, runtimes round
     coordinates differently.
     """
     name = node.input[2] if len(node.input) > 2 else ""

@@ -12,7 +12,7 @@ from .._parts import frozen
 
 
 class _ResizeResize(PatternOptimization):
-    """Two Resizes of different axes, of one mode."""
+    """Two Resizes of different axes with the same mode."""
 
     anchors = ("Resize",)
     near = ("Resize",)
@@ -52,11 +52,11 @@ _RESIZED = (
 class NearestResizeResizePattern(_ResizeResize):
     """Resize(Resize(x, scales=(1, 1, 2, 1)), scales=(1, 1, 1, 3)) → Resize(x, scales=(1, 1, 2, 3))
 
-    What: resizes different axes at once, to the nearest elements.
+    What: resizes different axes at once.
     Why: measured 0.72 of the time (16 by 32 by 32 elements to 64 by 64).
     Refuses when:
-    1. something else reads the result of the first Resize, the attributes differ, or the mode is
-       not ``nearest``.
+    1. another node reads the result of the first Resize, the attributes differ, or the mode is not
+       ``nearest``.
     2. scales are not constant, or both resize one axis.
     3. the Resize has sizes, lists axes, crops, or is antialiased.
     """
@@ -75,10 +75,11 @@ class LinearResizeResizePattern(_ResizeResize):
     What: resizes different axes at once.
     Why: measured 0.69 of the time for linear, 0.57 for cubic (16 by 32 by 32 elements to 64 by 64).
     Refuses when:
-    1. something else reads the result of the first Resize, the attributes differ, or the mode is
-       another one.
+    1. another node reads the result of the first Resize, the attributes differ, or the mode is
+       ``nearest``.
     2. scales are not constant, or both resize one axis.
-    3. the Resize has sizes, lists axes, crops, or is antialiased; or the numbers are integers.
+    3. the Resize has sizes, lists axes, crops, or is antialiased. Or the type is an integer type:
+       each Resize rounds.
     """
 
     modes = ("linear", "cubic")
@@ -91,7 +92,7 @@ class LinearResizeResizePattern(_ResizeResize):
 
 
 def _scales(g: GraphView, node: Node) -> np.ndarray | None:
-    """The scale of each axis, ``None`` for a Resize to sizes."""
+    """The scale of each axis; ``None`` for a Resize with sizes, or with computed scales."""
     if any(node.input[3:4]) or len(node.input) < 3:
         return None
     return g.get_computed_constant(node.input[2])

@@ -16,8 +16,8 @@ from .._shapes import expand_target, same_dims
 class ShapeBasedExpandPattern(EasyPatternOptimization):
     """Expand(x, computed shape) → Expand(x, constant), or x
 
-    What: writes 1 for dimensions that x keeps, and the size for those that are broadcast; drops an
-    Expand that changes nothing.
+    What: writes 1 for dimensions that x keeps, and the size for broadcast dimensions. Drops an
+    Expand that keeps the shape.
     Why: the nodes that compute the shape become unused.
     Refuses when:
     1. a shape is unknown, or a dimension is broadcast to a dynamic size.

@@ -16,13 +16,13 @@ from .._shapes import same_dims
 class ShapeBasedExpandBroadcastMatMulPattern(EasyPatternOptimization):
     """MatMul(Expand(a), b) → MatMul(a, b), on either side
 
-    What: the MatMul broadcasts the batch axes itself.
+    What: drops an Expand of batch axes, which the MatMul broadcasts.
     Why: saves a copy of the operand for each matrix of the batch.
     Refuses when:
-    1. a shape is unknown, or an operand is a vector, so that its axis is not a batch axis.
-    2. the last two axes are expanded as well.
-    3. the other operand may not have the batch shape, or a batch dimension may be 0, which
-       onnxruntime does not broadcast.
+    1. a shape is unknown, or an operand is a vector.
+    2. the Expand changes the last two axes as well.
+    3. without the Expand, the result may have another batch shape. Or a batch dimension may be 0,
+       which onnxruntime's MatMul does not broadcast.
     """
 
     interior = "keep"

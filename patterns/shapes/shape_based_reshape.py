@@ -19,9 +19,9 @@ class ShapeBasedReshapePattern(EasyPatternOptimization):
     """Reshape(x, computed shape) → Reshape(x, constant), or Unsqueeze, or Squeeze
 
     What: writes static dimensions as numbers, dimensions of x at the same index as 0, and at most
-    one other as -1, however it is computed, since the others determine it. Where more are dynamic,
-    but only axes of size 1 are added or removed, writes Unsqueeze or Squeeze.
-    Why: the Shape, Gather, Concat, ... that compute the shape become unused.
+    one other dimension as -1, since the others determine it. If more are dynamic, but only axes of
+    size 1 are added or removed, writes Unsqueeze or Squeeze.
+    Why: the nodes that compute the shape, such as Shape, Gather and Concat, become unused.
     Refuses when:
     1. the shape is constant already.
     2. a shape is unknown, or two dimensions are neither static nor copied.
@@ -34,7 +34,7 @@ class ShapeBasedReshapePattern(EasyPatternOptimization):
     derives = ("target", "more", "fewer")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
-        # ``allowzero`` is ignored: the inferred shape of the result covers it
+        # ``allowzero`` needs no check, because the inferred shape of the result considers it.
         return g.op.Reshape(x, shape, attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -47,7 +47,7 @@ class ShapeBasedReshapePattern(EasyPatternOptimization):
             return self.none(
                 m.nodes[0], msg="the target shape may contain a 0, which copies an input dimension"
             )
-        # A declared shape does not suffice: it may follow from a default that a caller overrides.
+        # A declared shape is not enough: it may follow from a default that a caller overrides.
         source, result = g.try_infer_shape(m.x), g.infer(m.nodes[0])[0].shape
         if source is None or result is None:  # (2)
             return self.none(m.nodes[0], msg="a shape is unknown")

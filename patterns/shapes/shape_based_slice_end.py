@@ -16,7 +16,7 @@ from xoptim.operators.slicing import LAST_END
 class ShapeBasedSliceEndPattern(EasyPatternOptimization):
     """Slice(x, start, size of x) → Slice(x, start, end)
 
-    What: writes the largest integer as the end, where it is computed from the shape of x.
+    What: writes the largest integer as the end, if the model computes it as the size of x.
     Why: the nodes that compute the end become unused.
     Refuses when:
     1. the ends are constant already, or not all known to be numbers or the size of their axis.

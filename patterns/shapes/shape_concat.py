@@ -14,17 +14,16 @@ _Part = tuple[str, int, int] | list[int] | str
 
 
 class ShapeConcatPattern(PatternOptimization):
-    """Where(Equal(Concat(...), -1), 1, Concat(...)), and the like → Concat(Shape(t, i, j), numbers,
-    ...)
+    """Where(Equal(Concat(...), -1), 1, Concat(...)), ... → Concat(Shape(t, i, j), numbers, ...)
 
-    What: concatenates a vector of known dimensions from as few parts as possible: consecutive axes
-    of a tensor, and numbers.
-    Why: exporters write ten nodes to keep a dimension where the source has -1.
+    What: concatenates a vector of known dimensions from as few parts as possible. A part is a run
+    of dimensions of a tensor, or a constant.
+    Why: for ``expand(-1, ...)``, exporters write ten nodes to keep a dimension.
     Refuses when:
-    1. the elements are not all known, or none is a symbol.
+    1. an element is unknown, or no element is a symbol.
     2. an element is neither a dimension of an input, nor of a tensor whose Shape the chain reads,
-       nor an intermediate result by itself.
-    3. the parts take as many nodes as become unused.
+       nor an intermediate result.
+    3. the number of nodes would not decrease.
     """
 
     anchors = (
@@ -47,7 +46,6 @@ class ShapeConcatPattern(PatternOptimization):
     radius = 6
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        # Prefer the longest parts.
         sizes = dynamic_sizes(g, node.output[0])
         if sizes is None:  # (1)
             return self.none(
@@ -63,13 +61,13 @@ class ShapeConcatPattern(PatternOptimization):
             if (data := g.info(name).data) and len(data) == 1 and g.info(name).dtype == 7
         }
         parts: list[_Part] = []
-        rest: Sequence[Dim] = sizes
-        while rest:
-            part = _first_part(rest, tensors) or single.get(rest[0])
+        remaining: Sequence[Dim] = sizes
+        while remaining:
+            part = _first_part(remaining, tensors) or single.get(remaining[0])
             if part is None:  # (2)
-                return self.none(node, msg=f"{rest[0]} is no dimension of a tensor")
+                return self.none(node, msg=f"{remaining[0]} is no dimension of a tensor")
             parts.append(part)
-            rest = rest[_length(part) :]
+            remaining = remaining[_length(part) :]
         new_nodes = sum(not isinstance(part, list) for part in parts) + (len(parts) > 1)
         sources = {
             part if isinstance(part, str) else part[0]
@@ -107,7 +105,10 @@ class ShapeConcatPattern(PatternOptimization):
 
 
 def _first_part(data: Sequence[Dim], tensors: Sequence[tuple[str, Shape]]) -> _Part | None:
-    """The leading numbers of the data, else the most consecutive axes of a tensor that match."""
+    """The leading numbers of the data; otherwise the longest run of axes of a tensor that matches.
+
+    ``None`` if there is neither.
+    """
     numbers: list[int] = []
     for value in data:
         if not isinstance(value, int):
@@ -130,8 +131,11 @@ def _length(part: _Part) -> int:
     )
 
 
-def _frees_more(g: GraphView, node: Node, kept: set[str], count: int) -> bool:
-    """Whether more than ``count`` nodes become unused without ``node``, while ``kept`` is read."""
+def _frees_more(g: GraphView, node: Node, sources: set[str], count: int) -> bool:
+    """Whether more than ``count`` nodes become unused without ``node``.
+
+    The tensors ``sources`` are still read.
+    """
     unused = {node}
     pending = [node]
     while pending and len(unused) <= count:
@@ -140,7 +144,7 @@ def _frees_more(g: GraphView, node: Node, kept: set[str], count: int) -> bool:
             if producer is None or producer in unused:
                 continue
             if all(
-                result not in kept and g.is_used_only_by(result, *unused)
+                result not in sources and g.is_used_only_by(result, *unused)
                 for result in producer.output
             ):
                 unused.add(producer)

@@ -8,13 +8,13 @@ from .._nodes import is_written_by, replaced_by
 class ShapeResizePattern(PatternOptimization):
     """Resize(x, sizes=Concat(Shape(x, 0, 2), c)) → Resize(x, sizes=c, axes=(2, 3))
 
-    What: lists the axes that are resized, and their sizes as a constant.
-    Why: the nodes that compute the sizes of the other axes become unused. Scales would also achieve
-    this, but runtimes round the sizes that they compute from scales.
+    What: lists only the resized axes, with their sizes as a constant.
+    Why: the nodes that compute the sizes of the other axes become unused. (Constant scales would do
+    this as well, but runtimes round the sizes that they compute from scales.)
     Refuses when:
     1. the sizes are constant, unknown or missing.
     2. the Resize lists axes already, keeps the aspect ratio, or crops.
-    3. a size is neither a number nor that of the operand, or no axis is resized.
+    3. a size is neither static nor the size of the operand, or no axis is resized.
     4. `ResizeAxes` wrote the node.
     """
 

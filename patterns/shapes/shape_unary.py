@@ -19,13 +19,14 @@ _SHAPE_PRESERVING = tuple(sorted(operators_with(Trait.SAME_SHAPE)))
 
 
 class ShapeUnaryPattern(EasyPatternOptimization):
-    """Shape(f(x)) → Shape(x), where f keeps the shape
+    """Shape(f(x)) → Shape(x), if f keeps the shape
 
-    What: reads the shape of an earlier tensor.
-    Why: a tensor that is read only for its shape need not be computed; others can be freed earlier.
+    What: reads the shape of a preceding tensor. The same for Size.
+    Why: a tensor that is only read for its shape is not computed any more. Other tensors can be
+    freed earlier.
     Refuses when:
     1. f is not an operator whose first result has the shape of its first operand.
-    2. the provider has no kernel for the type of the earlier tensor, such as Size for bfloat16.
+    2. the provider has no kernel for the type of the preceding tensor, such as Size for bfloat16.
     """
 
     interior = "keep"

@@ -7,12 +7,12 @@ from .._shapes import axes_part, dynamic_sizes, find_run, measured_tensors
 class ShapeVectorPattern(PatternOptimization):
     """Concat, Unsqueeze, Gather, ... of sizes → Shape(t, start, end)
 
-    What: reads dimensions that a chain of nodes computes from one tensor, if possible a graph
-    input.
-    Why: one small node instead of a chain; and an intermediate tensor that is read only for its
-    shape need not be computed.
+    What: one Shape instead of a chain of nodes that computes dimensions of one tensor. The Shape
+    reads a graph input if possible.
+    Why: one small node instead of a chain. An intermediate tensor that is only read for its shape
+    is not computed any more.
     Refuses when:
-    1. the elements are not all known, or none is a symbol: such a vector is a constant.
+    1. an element is unknown, or no element is a symbol: such a vector is a constant.
     2. no available tensor has these consecutive axes, or they are not all its axes below operator
        set 15.
     3. the node is the Shape of an input already, or no input has the axes.
@@ -32,7 +32,7 @@ class ShapeVectorPattern(PatternOptimization):
     )
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        # Inputs first, then the tensors whose Shape the chain reads.
+        # Try graph inputs first, then the tensors whose Shape the chain reads.
         sizes = dynamic_sizes(g, node.output[0])
         if sizes is None:  # (1)
             return self.none(

@@ -12,9 +12,9 @@ _MAX_ELEMENTS, _MAX_NODES = 64, 8
 class VectorMovementsPattern(PatternOptimization):
     """Reshape(Transpose(Slice(Reshape(x, [-1, 2])))) → Gather(x, indices)
 
-    What: takes the elements of a short vector in their new order.
-    Why: a node instead of four, and the elements become known: torch rearranges the amounts of
-    ``F.pad`` this way.
+    What: one Gather takes the elements of a short vector in their new order.
+    Why: one node instead of four, and the elements become known to shape inference. torch
+    rearranges the pads of ``F.pad`` with such nodes.
     Refuses when:
     1. x or the result is not a vector of static length, up to 64, or there is only one node.
     2. there are other operators, computed operands, or more than 8 nodes.

@@ -1,1 +1,1 @@
-"""Slice, and operators of which only a slice is read."""
+"""Slice, and operators whose results are read only in part."""

@@ -1,4 +1,4 @@
-"""Spans that Slices take, axis by axis."""
+"""The spans of Slices, axis by axis, and tensors that Slices cut into blocks."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
@@ -12,7 +12,7 @@ from .._nodes import is_op
 from .._selections import Selection, far
 
 Span: TypeAlias = tuple[int, int, int]
-"""Start, end and step as in the Slice."""
+"""Start, end and step, as in the operands of a Slice."""
 
 _MAX_SLICES: Final = 3
 """Maximum number of consecutive Slices that are followed."""
@@ -54,10 +54,10 @@ def spans_of(g: GraphView, node: Node) -> dict[int, Span] | None:
 
 
 def composed(size: Dim | None, first: Span, second: Span, end: int) -> Span | None:
-    """One span equal to ``first`` followed by ``second``, ``None`` if none is equal for all sizes.
+    """The span that equals ``first`` followed by ``second``; ``None`` if it depends on the size.
 
-    For a dynamic size, steps must be 1 and starts nonnegative; the ends must have the same sign, or
-    one of them is the end of the axis (``end`` or beyond).
+    For a dynamic size, steps must be 1 and starts nonnegative. The ends must have the same sign, or
+    one of them must be the end of the axis: ``end`` or larger.
     """
     (a, b, step), (c, d, second_step) = first, second
     if type(size) is int and step > 0 and second_step > 0:
@@ -77,7 +77,13 @@ def composed(size: Dim | None, first: Span, second: Span, end: int) -> Span | No
 
 
 class SliceSteps(NamedTuple):
-    """The indices that consecutive Slices take along each axis, and the Slices."""
+    """Consecutive Slices with steps.
+
+    Attributes:
+        source: the operand of the first Slice.
+        by_axis: the indices that they take, by axis.
+        nodes: the Slices.
+    """
 
     source: str
     by_axis: dict[int, Selection]
@@ -85,7 +91,10 @@ class SliceSteps(NamedTuple):
 
 
 def steps_of(g: GraphView, name: str) -> SliceSteps | None:
-    """The elements that Slices with steps take, each to the end of different axes."""
+    """The consecutive Slices that compute ``name``, or ``None``.
+
+    Each slices other axes, from a start below the step to the end of the axis.
+    """
     by_axis: dict[int, Selection] = {}
     nodes: list[Node] = []
     while is_op(node := g.node_before(name), "Slice") and len(nodes) < _MAX_SLICES:
@@ -103,15 +112,16 @@ def steps_of(g: GraphView, name: str) -> SliceSteps | None:
 
 
 class Blocks(NamedTuple):
-    """Slices of one tensor by equal steps along two adjacent axes: one for each position in a
-    block.
+    """Slices of one tensor with equal steps along two adjacent axes.
+
+    Blocks of step by step elements tile these axes. There is a slice for each position in a block.
 
     Attributes:
         source: the tensor.
         shape: its shape.
-        row: the first of both axes.
+        row: the first of the two axes.
         step: the step along both axes.
-        starts: the first element along both axes, of each slice.
+        starts: the start of each slice along both axes.
         nodes: the Slices.
     """
 
@@ -127,8 +137,8 @@ def blocks_of(g: GraphView, node: Node) -> Blocks:
     """The blocks whose slices are the operands of a Concat.
 
     Raises:
-        Declined: when the operands are no such slices, a slice is missing, twice there or has other
-            consumers, or when the sizes along both axes are not known to be multiples of the step.
+        Declined: when the operands are not such slices, or a size is not known to be a multiple of
+            the step. Also when a slice is missing, occurs twice, or has other consumers.
     """
     parts = [part for name in node.input if (part := steps_of(g, name)) is not None]
     if len(parts) < max(len(node.input), 4) or len({part.source for part in parts}) > 1:

@@ -9,23 +9,28 @@ from .._selections import span_of
 
 
 class ConcatSlicePattern(PatternOptimization):
-    """Slice(Concat(a, b, c), part of b) → Slice(b, part), or b where that is all of it
+    """Slice(Concat(a, b, c), part of b) → Slice(b, part), or b if the part is all of b
 
-    What: reads only the operands that the Slice takes elements from: an operand, a part of one, or
-    a Concat of fewer.
-    Why: both nodes copy; the Concat often becomes unused.
+    What: reads only the operands from which the Slice takes elements: one operand, a part of one,
+    or a Concat of fewer operands.
+    Why: both nodes copy, and the Concat often becomes unused.
     Refuses when:
     1. the bounds are not known, even as symbols, several axes are sliced, or steps are not 1.
-    2. the axes differ, or the shapes of the operands are unknown or differ elsewhere.
-    3. it takes elements from all operands, or it is unknown from which or between which indices.
-    4. a part of several operands is taken, and the Concat has other consumers: there would be two.
+    2. the axes differ, or the shapes of the operands are unknown or differ along other axes.
+    3. the Slice takes elements from all operands, or operands or indices are unknown.
+    4. the Slice takes a part of several operands, and the Concat has other consumers. There would
+       be a second Concat.
     """
 
     anchors = ("Slice",)
     near = ("Concat",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Find the last operand that begins before the slice, and the first that ends after it."""
+        """Find the operands from which the Slice takes elements.
+
+        The first is the last operand that begins at or before the start of the Slice. The last is
+        the first operand that ends at or after its end.
+        """
         concat, span = g.node_before(node.input[0]), span_of(g, node)
         if not is_op(concat, "Concat") or span is None:  # (1)
             return self.none(node, msg="the operand is not a Concat, or the bounds are unknown")

@@ -26,7 +26,7 @@ _COMPUTING: Final = (
     "Softmax",
 )
 _MOVING: Final = ("Cast", "Reshape", "Transpose")
-"""Operators that a region may contain, but not consist of."""
+"""Operators that a region may contain in addition to `_COMPUTING`."""
 
 
 class _Part(NamedTuple):
@@ -44,20 +44,21 @@ class _Part(NamedTuple):
 
 
 class GatherSliceRegionPattern(PatternOptimization):
-    """Gather(f(x), i) → f(Gather(x, i)), and Slice
+    """Gather(f(x), i) → f(Gather(x, i)), or Slice(f(x)) → f(Slice(x))
 
-    What: takes one index of an axis, or at most half of them, before all operators that compute the
-    indices independently: elementwise operators, rows of MatMuls, normalizations and Softmax along
-    other axes, Transpose, Reshape.
-    Why: the rest is not computed. A language model then computes the logits of the last token only,
-    a classifier the last layer of its first token only: an image classifier of four layers takes
-    0.90 of the time.
+    What: takes one index of an axis, or at most half of the axis, before operators that compute
+    indices independently. These are elementwise operators, rows of MatMuls, normalizations and
+    Softmax along other axes, Transpose and Reshape.
+    Why: all other indices are not computed. A language model computes the logits of the last token
+    only. A classifier computes its last layer for the first token only: an image classifier of four
+    layers takes 0.90 of the time.
     Refuses when:
-    1. it does not take a slice of one axis: one index, or at most half of a static size.
+    1. the Gather or Slice takes more than one index and more than half of a static size, or is not
+       along one axis.
     2. results have other consumers, or an operator needs several indices for one: the region ends
        there.
     3. several tensors would have to be sliced: the region ends before.
-    4. nothing is computed in the region.
+    4. the region has no operator that computes.
     """
 
     anchors = ("Slice", "Gather")
@@ -95,7 +96,7 @@ class GatherSliceRegionPattern(PatternOptimization):
 
 
 def _part_of(g: GraphView, node: Node) -> _Part | None:
-    """The slice that a Slice or Gather takes, if it is small."""
+    """The slice that a Slice or Gather takes, if it is small; otherwise ``None``."""
     shape, result = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
     if shape is None or result is None:
         return None
@@ -122,8 +123,10 @@ def _part_of(g: GraphView, node: Node) -> _Part | None:
 
 
 def _of_one_source(g: GraphView, node: Node, region: AxisRegion) -> AxisRegion | None:
-    """The largest start of a region that computes something and slices one tensor, and constants if
-    the indices are constant.
+    """The largest part of a region that needs a slice of one tensor only, or ``None``.
+
+    Slices of constants do not count if the indices are constant, because they are folded. The part
+    has an operator that computes.
     """
     is_free = all(g.is_constant(name) for name in node.input[1:] if name)
     for count in range(len(region.nodes), 0, -1):
@@ -135,8 +138,9 @@ def _of_one_source(g: GraphView, node: Node, region: AxisRegion) -> AxisRegion |
 
 
 def _carry(g: GraphView, part: _Part, node: Node, axis: int) -> Carried | None:
-    """How a node computes a slice of its result along an axis, if it needs the same slice of its
-    operands.
+    """The form of a node that computes a slice of its result along an axis.
+
+    ``None`` unless it needs the same slice of its operands.
     """
     shape, axes = (
         g.try_infer_shape(node.output[0]),

@@ -14,15 +14,15 @@ from ._spans import spans_of
 class PadSlicePattern(PatternOptimization):
     """Slice(Pad(x, pads), part) → Pad(x, fewer pads), Slice(x, part) or x
 
-    What: does not add what the Slice drops again.
-    Why: saves a copy, or both: measured 0.22 of the time of Pad, Slice and Neg where both go, 0.72
-    where pads remain, and 0.3 where a part of x remains (64 by 28 by 28 elements).
+    What: does not add padding that the Slice drops again.
+    Why: saves one or both copies. Pad, Slice and Neg of 64 by 28 by 28 elements take 0.22 of the
+    time if both vanish, 0.3 if a Slice remains, and 0.72 if a Pad remains.
     Refuses when:
-    1. the Slice does not take a part by steps of 1 with constant bounds, or something else reads
-       the padded tensor.
+    1. the Slice has steps other than 1 or bounds that are not constant, or another node reads the
+       padded tensor.
     2. pads are not constant, or the mode is not ``constant`` and pads remain.
-    3. the Slice drops more than the padding of an axis of unknown size, or more than the axis; or
-       pads would remain next to a Slice.
+    3. the Slice drops more than the padding of an axis of unknown size, or all of an axis. Or both
+       a Pad and a Slice would remain.
     """
 
     anchors = ("Slice",)
@@ -67,7 +67,7 @@ class PadSlicePattern(PatternOptimization):
 
 
 def _pads(g: GraphView, pad: Node, rank: int) -> list[int] | None:
-    """All begins before all ends, of all axes."""
+    """The pads of all axes: all begins, then all ends; ``None`` if they are not constant."""
     amounts = g.get_argument(pad, "pads")
     listed = [*range(rank)]
     if len(pad.input) > 3 and pad.input[3]:
@@ -78,23 +78,27 @@ def _pads(g: GraphView, pad: Node, rank: int) -> list[int] | None:
     if not isinstance(amounts, list) or len(amounts) != 2 * len(listed) or min(amounts) < 0:
         return None
     pads = [0] * (2 * rank)
-    for place, axis in enumerate(listed):
-        pads[axis] = amounts[place]
-        pads[rank + axis] = amounts[len(listed) + place]
+    for index, axis in enumerate(listed):
+        pads[axis] = amounts[index]
+        pads[rank + axis] = amounts[len(listed) + index]
     return pads
 
 
 def _remaining(
     g: GraphView, name: str, axis: int, pads: tuple[int, int], start: int, end: int
 ) -> tuple[int, int] | None:
-    """What remains of the padding of an axis after a Slice, negative where it drops more (3)."""
+    """The padding of an axis that remains after a Slice, at the start and at the end (3).
+
+    Negative numbers count elements that the Slice drops. ``None`` if the remaining padding is
+    unknown, or no element remains.
+    """
     before, after = pads
     size = size_along(g, name, axis)
     if isinstance(size, int):
         first, last, _ = slice(start, end).indices(before + size + after)
-        rest = before - first, last - before - size
-        is_whole = size + min(rest[0], 0) + min(rest[1], 0) > 0
-        return rest if is_whole else None
+        remaining = before - first, last - before - size
+        is_nonempty = size + min(remaining[0], 0) + min(remaining[1], 0) > 0
+        return remaining if is_nonempty else None
     if not 0 <= start <= before or not (end >= far(g) or -after <= end < 0):
         return None
     return before - start, after if end >= 0 else after + end

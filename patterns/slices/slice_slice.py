@@ -18,11 +18,11 @@ _KEYS = ("starts", "ends", "axes", "steps")
 class SliceSlicePattern(EasyPatternOptimization):
     """Slice(Slice(x, ...), ...) → Slice(x, both)
 
-    What: one Slice: lists different axes together, and combines the spans of one axis.
+    What: writes one Slice, with the axes of both. The spans of a common axis are composed.
     Why: each Slice copies its result.
     Refuses when:
     1. a bound or a step is not constant, or an axis is negative and the rank unknown.
-    2. both slice one axis of dynamic size, on which the combined span depends (see `composed`).
+    2. both slice one axis of dynamic size, and the composed span depends on this size.
     3. the intermediate result has consumers other than Slice.
     """
 

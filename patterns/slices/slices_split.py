@@ -6,19 +6,20 @@ from .._nodes import replaced_by
 from .._selections import Selected, slice_of
 
 _MAX_CUTS = 8
+"""Maximum number of Slices that begin at the start of an axis for which the pattern is tried."""
 
 
 class SlicesSplitPattern(PatternOptimization):
     """Slice(x, 0:a), Slice(x, a:b), Slice(x, b:) → Split(x)
 
     What: one node for all slices.
-    Why: fewer nodes to dispatch; rotary embeddings of traced models halve every head this way. It
-    runs last, because patterns that match rotary embeddings look for the Slices.
+    Why: fewer nodes to dispatch. Rotary embeddings of traced models halve every head this way. The
+    pattern runs last, because patterns that match rotary embeddings look for the Slices.
     Refuses when:
     1. a Slice has bounds that are not constant, more than one axis, or steps other than 1, or the
        axis is dynamic.
-    2. the slices leave a gap or overlap, or one is empty.
-    3. more than eight Slices begin at the start of the axis, and this is a later one.
+    2. the slices leave a gap or overlap, or a slice is empty.
+    3. eight other Slices that begin at the start of the axis precede this Slice.
     """
 
     anchors = ("Slice",)
@@ -52,8 +53,8 @@ class SlicesSplitPattern(PatternOptimization):
 
     @staticmethod
     def _is_tried(g: GraphView, first: Selected) -> bool:
-        """Whether a cut is among the first few that begin at the start of the axis."""
-        # Each one visits all cuts: without a limit, n Slices of a tensor would take O(n²) time.
+        """Whether ``first`` is among the first Slices that begin at the start of the axis."""
+        # Each of them visits all Slices. Without a limit, n Slices would take O(n²) time.
         cuts = (
             cut for node in g.next_nodes(first.source) if (cut := slice_of(g, node)) is not None
         )

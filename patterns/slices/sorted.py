@@ -24,7 +24,8 @@ _HEAD: Final = '<metadata_props: ["xoptim.assumptions" : "sorted(x)"]> agraph'
 class _Sorted(EasyPatternOptimization):
     """The largest or smallest elements of a tensor whose last axis is sorted."""
 
-    operand_types = {"x": {TensorProto.INT32, TensorProto.INT64}}  # floats: -0 equals 0
+    # Floats are excluded: -0 equals 0, so the order does not tell which of them comes first.
+    operand_types = {"x": {TensorProto.INT32, TensorProto.INT64}}
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         hint = f"assume it of an input with {Advice('assume', f'sorted({m.x})')}"
@@ -36,9 +37,9 @@ class _Sorted(EasyPatternOptimization):
 class SortedReducePattern(_Sorted):
     """ReduceMax(x) → Gather(x, -1) for x in ascending order
 
-    What: reads the last element of each row, and the first one for ReduceMin; other axes are
+    What: reads the last element of each row, or for ReduceMin the first element. Other axes are
     reduced afterwards.
-    Why: the largest position ID of a sequence is the last one: the others are not read.
+    Why: reads one element per row, such as the last position ID of a sequence, instead of all.
     Refuses when:
     1. x is not assumed to be sorted (``--assume 'sorted(x)'``), or is not int32 or int64.
     2. the last axis is not reduced, may have size 0, or the rank or the axes are unknown.
@@ -86,8 +87,8 @@ class SortedReducePattern(_Sorted):
 class SortedTopKPattern(_Sorted):
     """TopK(x, k, largest=0) → Slice(x, 0:k) for x in ascending order
 
-    What: slices the smallest elements, or the largest ones in reverse.
-    Why: nothing is compared.
+    What: slices the first k elements, or for largest=1 the last k elements in reverse.
+    Why: compares no elements.
     Refuses when:
     1. x is not assumed to be sorted (``--assume 'sorted(x)'``), or is not int32 or int64.
     2. the indices are read, the axis is not the last one, or the result is not sorted.

@@ -10,7 +10,7 @@ from .._nodes import agree_elsewhere, axis_of, is_op, replaced_by, size_along
 
 
 class _ConcatOperands(PatternOptimization):
-    """A Concat with other operands."""
+    """Base of the patterns that replace operands of a Concat."""
 
     anchors = ("Concat",)
 
@@ -23,8 +23,8 @@ class ConcatConcatPattern(_ConcatOperands):
     Refuses when:
     1. the inner Concat is along another axis, or the two axes have different signs and the rank is
        unknown.
-    2. the inner result has other consumers, or is read twice by the outer one: it is then needed
-       anyway.
+    2. the inner result has other consumers, or the outer Concat reads it twice: the inner Concat
+       saves a copy then.
     """
 
     near = ("Concat",)
@@ -66,13 +66,13 @@ class ConcatConcatPattern(_ConcatOperands):
 
 
 class ConcatEmptyPattern(_ConcatOperands):
-    """Concat(a, empty, b) → Concat(a, b), or a when nothing else is left
+    """Concat(a, empty, b) → Concat(a, b), or a if no other operand remains
 
     What: drops operands of size 0 along the axis of the Concat.
-    Why: their producers are then not needed; a Concat of one operand is a copy.
+    Why: the producers of empty operands are then not needed. A Concat of one operand is a copy.
     Refuses when:
     1. no operand is known to have size 0 along the axis.
-    2. all have: one must stay to give the result its shape.
+    2. all operands have size 0: one must stay to give the result its shape.
     3. the shapes of the operands are unknown, or differ along other axes.
     """
 
@@ -80,13 +80,13 @@ class ConcatEmptyPattern(_ConcatOperands):
         axis = axis_of(g, node)
         if axis is None or not agree_elsewhere(g, node.input, axis):  # (3)
             return self.none(node, msg="the shapes are unknown or differ")
-        kept = [name for name in node.input if size_along(g, name, axis) != 0]
-        if not 0 < len(kept) < len(node.input):  # (1) (2)
+        operands = [name for name in node.input if size_along(g, name, axis) != 0]
+        if not 0 < len(operands) < len(node.input):  # (1) (2)
             return self.none(
                 node, msg="no operand is known to have size 0 along the axis, or all have"
             )
-        op_type, attributes = ("Concat", node.attribute) if len(kept) > 1 else ("Identity", {})
-        return MatchResult(self, [node], replaced_by(op_type, *kept, **attributes))
+        op_type, attributes = ("Concat", node.attribute) if len(operands) > 1 else ("Identity", {})
+        return MatchResult(self, [node], replaced_by(op_type, *operands, **attributes))
 
     examples = Example.only(
         "agraph (float[a,0,4] x, float[a,b,4] z) => (float[a,b,4] y) { "
@@ -98,12 +98,12 @@ class ConcatEmptyPattern(_ConcatOperands):
 class SplitConcatPattern(_ConcatOperands):
     """Concat(..., a, b, c, ...) of (a, b, c) = Split(x) → Concat(..., x, ...), or x
 
-    What: reads x instead of all its parts, where they are adjacent and in order.
-    Why: each of the two copies the tensor.
+    What: reads x instead of all its parts, if the parts are adjacent and in order.
+    Why: the Split and the Concat each copy the tensor.
     Refuses when:
     1. a part is missing or out of order.
-    2. the axes differ or cannot be compared, or the shapes of the other operands are unknown or
-       differ elsewhere.
+    2. the axes differ or cannot be compared. Or the shapes of the other operands are unknown, or
+       differ along another axis.
     """
 
     near = ("Split",)
@@ -127,7 +127,7 @@ class SplitConcatPattern(_ConcatOperands):
         return MatchResult(self, [*dict.fromkeys(splits), node], partial(self._joined, inputs))
 
     def _split_at(self, g: GraphView, names: Sequence[str], index: int, axis: int) -> Node | None:
-        """The Split along an axis whose outputs, in order, are the operands from an index on."""
+        """The Split along ``axis`` whose outputs are the operands from ``index`` on, in order."""
         split = g.node_before(names[index])
         if not is_op(split, "Split") or split.output[0] != names[index]:
             return None
@@ -135,10 +135,10 @@ class SplitConcatPattern(_ConcatOperands):
         return split if fits and axis_of(g, split) == axis else None  # (2)
 
     def _joined(self, inputs: list[str], g: PatternRewriter, *nodes: Node) -> list[Node]:
-        """A Split stays where another consumer reads it."""
+        """The new Concat, and the Splits that other consumers still read."""
         *splits, node = nodes
         remaining = set(inputs)
-        kept = [
+        remaining_splits = [
             split
             for split in splits
             if not all(
@@ -146,7 +146,10 @@ class SplitConcatPattern(_ConcatOperands):
             )
         ]
         joined = g.make_node("Concat", inputs, node.output, **node.attribute)
-        return [*kept, joined if len(inputs) > 1 else g.make_node("Identity", inputs, node.output)]
+        return [
+            *remaining_splits,
+            joined if len(inputs) > 1 else g.make_node("Identity", inputs, node.output),
+        ]
 
     examples = Example.pairs(
         "agraph (float[6,a] x) => (float[6,a] y) <int64[2] n = {2, 4}> "
@@ -162,11 +165,11 @@ class ConcatSplitPattern(_ConcatOperands):
     """Split(Concat(a, b), sizes of a and b) → a, b
 
     What: replaces the outputs of the Split by the operands of the Concat.
-    Why: each of the two copies the tensor.
+    Why: the Concat and the Split each copy the tensor.
     Refuses when:
-    1. the axes differ, or the shapes of the operands are unknown or differ elsewhere.
-    2. there are more or fewer outputs than operands, or an output is not known to be as long as its
-       operand.
+    1. the axes differ. Or the shapes of the operands are unknown, or differ along another axis.
+    2. the number of outputs differs from the number of operands, or an output may have another size
+       along the axis than its operand.
     """
 
     anchors = ("Split",)
@@ -192,7 +195,7 @@ class ConcatSplitPattern(_ConcatOperands):
         return MatchResult(self, [node], partial(self._read, pairs))
 
     def _read(self, pairs: Sequence[tuple[str, str]], g: PatternRewriter, node: Node) -> list[Node]:
-        """Redirect consumers of the outputs to the operands."""
+        """Identity nodes, which redirect the consumers of the outputs to the operands."""
         return [g.make_node("Identity", [a], [b]) for a, b in pairs if b]
 
     examples = Example.only(

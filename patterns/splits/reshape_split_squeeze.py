@@ -10,7 +10,7 @@ from .._shapes import reshape_target
 
 
 class _Parts(NamedTuple):
-    """All slices of an axis: the nodes that take them, and the outputs, in order, without the axis.
+    """All slices of an axis: the nodes that cut them, and the outputs in order, without the axis.
 
     The axis is counted from the front.
     """
@@ -23,9 +23,9 @@ class _Parts(NamedTuple):
 class ReshapeSplitSqueezePattern(PatternOptimization):
     """Squeeze(Split(Transpose(Reshape(x)))) → Split(Transpose(Reshape(x)))
 
-    What: keeps the axis of the parts merged with the next one, and splits that; the same for a
-    Gather of each index, and without the Transpose.
-    Why: a node less for each part; vision transformers split one MatMul into queries, keys and
+    What: merges the axis of the parts with the next axis, and splits the merged axis: no Squeeze
+    remains. The same for a Gather of each index, and without the Transpose.
+    Why: one node fewer for each part. Vision transformers split one MatMul into queries, keys and
     values this way.
     Refuses when:
     1. an index is missing, keeps its axis, or has other consumers.
@@ -106,7 +106,7 @@ class ReshapeSplitSqueezePattern(PatternOptimization):
         return _Parts(axis, [node, *squeezes], [squeeze.output[0] for squeeze in squeezes])
 
     def _gathered(self, g: GraphView, node: Node) -> _Parts | None:
-        """The slices that Gathers take; the node is the first one."""
+        """The Gathers of all indices of an axis. ``node`` is the Gather of index 0."""
         first = index_of(g, node)
         gathers = (
             gathers_of_all(g, node)
@@ -129,10 +129,10 @@ class ReshapeSplitSqueezePattern(PatternOptimization):
         g: PatternRewriter,
         *_: Node,
     ) -> list[Node]:
-        whole = g.op.Reshape(x, g.make_initializer("", target))
+        merged = g.op.Reshape(x, g.make_initializer("", target))
         if joined != sorted(joined):
-            whole = g.op.Transpose(whole, perm=joined)
-        return [*g.created, g.make_node_check_opset("Split", [whole], parts.outputs, **split)]
+            merged = g.op.Transpose(merged, perm=joined)
+        return [*g.created, g.make_node_check_opset("Split", [merged], parts.outputs, **split)]
 
     _heads = "agraph (float[n,5,24] x) => (float[n,3,5,4] y, float[n,3,5,4] z)"
     _moved = (

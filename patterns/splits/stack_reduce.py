@@ -12,13 +12,13 @@ _ALL: Final = {"ReduceMean": "Mean", "ReduceSum": "Sum"}
 class StackReducePattern(PatternOptimization):
     """ReduceMean([Unsqueeze(x), Unsqueeze(z), ...]) → Mean(x, z, ...), ReduceSum → Sum
 
-    What: reads the tensors themselves, without the axis along which they are stacked, which a
-    Reshape may also add.
+    What: reads the tensors without the axis along which they are stacked. A Reshape may add this
+    axis instead of the Unsqueeze.
     Why: measured 0.19 (two matrices of 1,000 by 768) to 0.83 of the time (two numbers).
     Refuses when:
-    1. the reduction is not over the axis of the stack alone, or keeps it.
-    2. an operand does not add the axis, or the tensors have unknown or different shapes, or are not
-       float32.
+    1. the reduction is not over the axis of the stack alone, or keeps this axis.
+    2. an operand of the Concat does not add the axis. Or the tensors have unknown or different
+       shapes, or are not float32.
     3. the stack has other consumers.
     """
 

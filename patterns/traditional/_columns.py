@@ -1,4 +1,8 @@
-"""Producers of a model's operand that select, shift or scale columns, also through a Concat."""
+"""Producers of a model's operand that select, shift or scale columns, each before a Concat or not.
+
+A *model* is a linear model, a tree ensemble or a Gemm. Its operand is a matrix with a row per
+sample and a column per feature.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,7 @@ NEAR: Final = ("Concat", "ai.onnx.ml::Scaler", "Add", "Mul", "Sub")
 
 
 class _AfterColumns(EasyPatternOptimization):
-    """Patterns that replace ``operands`` and ``attributes`` of a model, which they derive."""
+    """Base of the patterns that derive new ``operands`` and ``attributes`` of a model."""
 
     results: ClassVar[Mapping[str, int]]
     """The number of outputs of each model: classifiers return labels and scores."""
@@ -59,7 +63,7 @@ class Part(NamedTuple):
     Attributes:
         name: a float32 matrix.
         node: its producer, ``None`` for a part that stays as it is.
-        columns: the columns of the model's operand that it fills.
+        columns: the columns of the model's operand that the part fills.
     """
 
     name: str
@@ -75,7 +79,7 @@ class ColumnOperand(NamedTuple):
     concat: Node | None
 
     def rewired(self, g: PatternRewriter, sources: Sequence[str]) -> str:
-        """The operand made of other parts with as many columns each."""
+        """The name of the operand after each part is replaced by a source with as many columns."""
         return sources[0] if self.concat is None else g.op.Concat(*sources, axis=1)
 
     def nodes(self, parts: Sequence[Part]) -> list[Node]:
@@ -87,15 +91,15 @@ class ColumnOperand(NamedTuple):
 
 
 def is_ml(node: Node | None, *op_types: str) -> bool:
-    """Whether the node exists and is one of these operators of ``ai.onnx.ml``."""
+    """Whether a node exists and is one of the operators ``op_types`` of ``ai.onnx.ml``."""
     return node is not None and node.domain == DOMAIN and node.op_type in op_types
 
 
 def operand_of(g: GraphView, name: str, fits: Callable[[Node], bool]) -> ColumnOperand | None:
-    """The operand of a model, with the producers that fit and have no other consumer.
+    """The operand of a model, and the producers that fit and have no other consumer.
 
     Returns:
-        ``None`` when no producer fits, or a number of columns is unknown.
+        ``None`` if no producer fits, or a number of columns is unknown.
     """
     node = g.node_before(name)
     if node is None or not g.is_exclusive(name):
@@ -134,13 +138,13 @@ def _columns(g: GraphView, name: str) -> Dim | None:
 
 
 class ColumnSteps(NamedTuple):
-    """The nodes that shift and scale columns of a model: ``(x - offset) · scale``.
+    """The nodes that shift and scale the columns of an operand: ``(x - offset) · scale``.
 
     Attributes:
         operand: the operand of the model.
         sources: the name of each part before its step.
         offset: a finite float32 for each column of the operand.
-        scale: likewise.
+        scale: a finite float32 for each column of the operand.
     """
 
     operand: ColumnOperand
@@ -157,7 +161,8 @@ class ColumnSteps(NamedTuple):
 def steps_above(g: GraphView, name: str) -> ColumnSteps:
     """The Scaler, Add, Mul or Sub with constants that computes each part of an operand.
 
-    Raises `Declined` when there is none.
+    Raises:
+        Declined: if no such node precedes.
     """
     operand = operand_of(g, name, lambda node: _step(g, node) is not None)
     if operand is None:
@@ -208,7 +213,7 @@ def _arithmetic(g: GraphView, node: Node) -> tuple[str, Array, Array] | None:
 
 
 class Extraction(NamedTuple):
-    """The column indices that a node takes of a matrix x, and the number of columns of x."""
+    """The indices of the columns of a matrix x that a node selects, and the columns' number."""
 
     node: Node
     x: str
@@ -217,7 +222,10 @@ class Extraction(NamedTuple):
 
 
 def extraction_of(g: GraphView, name: str, *, gathers: bool = False) -> Extraction | None:
-    """The ArrayFeatureExtractor, or Gather with ``gathers``, of constant columns of a matrix."""
+    """The columns of a matrix that an ArrayFeatureExtractor selects by constant indices.
+
+    With ``gathers``, also the columns that a Gather selects.
+    """
     node = g.node_before(name)
     if node is None or not (
         is_ml(node, "ArrayFeatureExtractor")
@@ -240,11 +248,11 @@ _FACTORS: Final = {
     ("TreeEnsembleRegressor", DOMAIN): ("target_weights", "base_values"),
     ("LinearRegressor", DOMAIN): ("coefficients", "intercepts"),
 }
-"""The attributes of a regressor to multiply by a factor that follows."""
+"""The attributes of a regressor that change if a factor after the regressor moves into them."""
 
 
 def numbers(values: Array) -> list[float]:
-    """The value of an attribute."""
+    """The elements of an array as the value of an attribute."""
     return [float(value) for value in values.ravel()]
 
 
@@ -254,10 +262,10 @@ def is_moderate(factors: Array) -> bool:
 
 
 def shifted(weights: Array, intercepts: Array, steps: ColumnSteps) -> tuple[Array, Array]:
-    """The coefficients, a row per class, and intercepts of a linear model that absorbs the steps.
+    """The coefficients (a row per class) and intercepts of a linear model that absorbs the steps.
 
     Raises:
-        Declined: when the new numbers lose digits.
+        Declined: if the new numbers lose digits.
     """
     scale = steps.scale.astype(np.float64)
     shifts = weights * scale * steps.offset
@@ -270,7 +278,7 @@ def shifted(weights: Array, intercepts: Array, steps: ColumnSteps) -> tuple[Arra
 
 
 def is_a_sum(model: Node) -> bool:
-    """Whether a regressor returns the plain sum or mean of float32 weights."""
+    """Whether a regressor returns the sum or the mean of float32 weights without a transform."""
     attributes = model.attribute
     sums = (
         attributes.get("aggregate_function", "SUM") in _SUMS
@@ -283,7 +291,7 @@ def scaled_targets(model: Node, number: float) -> dict[str, list[float]]:
     """The changed attributes of a regressor whose result is multiplied by a number.
 
     Raises:
-        Declined: when it is not a sum, or the weights lose digits.
+        Declined: if the result is not a sum or mean, or the weights lose digits.
     """
     attributes = model.attribute
     keys = [key for key in _FACTORS.get((model.op_type, model.domain), ()) if key in attributes]
@@ -296,10 +304,10 @@ def scaled_targets(model: Node, number: float) -> dict[str, list[float]]:
 
 
 def shifted_results(model: Node, values: Array) -> dict[str, list[float]]:
-    """The changed attribute of a regressor to whose result values are added.
+    """The changed attribute of a regressor to whose result ``values`` are added.
 
     Raises:
-        Declined: when it is not a sum, or the numbers do not fit.
+        Declined: if the result is not a sum or mean, or the numbers do not fit.
     """
     name, count = (
         ("intercepts", "targets")

@@ -13,7 +13,9 @@ TREES: Final = {"TreeEnsembleClassifier": 2, "TreeEnsembleRegressor": 1}
 """The tree ensembles, and the number of outputs of each."""
 
 LOOSE: Final = ("BRANCH_LEQ", "BRANCH_GT")
+"""The comparisons whose branch depends on ``x <= threshold``: ``<=`` and ``>``."""
 STRICT: Final = ("BRANCH_LT", "BRANCH_GTE")
+"""The comparisons whose branch depends on ``x < threshold``: ``<`` and ``>=``."""
 STUMP: Final = (
     "nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2], nodes_featureids = [1, 0, 0],"
     ' nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, 0, 0], nodes_modes = ["BRANCH_LEQ",'
@@ -40,10 +42,10 @@ class Comparisons(NamedTuple):
 
 
 def comparisons(node: Node, size: int) -> Comparisons:
-    """The comparisons of an ensemble whose operand has this many columns.
+    """The comparisons of an ensemble whose operand has ``size`` columns.
 
     Raises:
-        Declined: when one is not <, <=, > or >= with a finite float32.
+        Declined: if a comparison is not <, <=, > or >= with a finite float32.
     """
     columns, modes = (
         np.array(node.attribute.get(f"nodes_{key}", [])) for key in ("featureids", "modes")
@@ -58,7 +60,7 @@ def comparisons(node: Node, size: int) -> Comparisons:
 
 
 def decisions(nodes: Comparisons, values: Array) -> Array:
-    """Whether each comparison is true for its value."""
+    """Whether each comparison is true for its element of ``values``."""
     limits = nodes.all_limits[nodes.inner]
     results = [values <= limits, values < limits, values > limits, values >= limits]
     return np.select(
@@ -68,9 +70,9 @@ def decisions(nodes: Comparisons, values: Array) -> Array:
 
 
 def scores_every_target(node: Node) -> bool:
-    """Whether, for each target, all leaves of some tree have a weight.
+    """Whether each target has a tree all of whose leaves have a weight for this target.
 
-    onnxruntime omits the base value of a target when no leaf that the row reaches has a weight.
+    onnxruntime omits the base value of a target if no leaf that a row reaches has a weight for it.
     """
     attributes = node.attribute
     nodes = zip(

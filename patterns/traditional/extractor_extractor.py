@@ -15,8 +15,9 @@ from ._columns import DOMAIN, extraction_of
 class ExtractorExtractorPattern(EasyPatternOptimization):
     """ArrayFeatureExtractor(ArrayFeatureExtractor(x, i), j) → ArrayFeatureExtractor(x, i[j])
 
-    What: takes the final columns at once.
-    Why: each extractor copies element by element; ColumnTransformers export nested ones.
+    What: selects the final columns from x at once.
+    Why: each extractor copies element by element. skl2onnx writes nested extractors for nested
+    ColumnTransformers.
     Refuses when:
     1. x is not a matrix, or an index is out of range.
     """

@@ -11,7 +11,7 @@ from ._columns import DOMAIN, Extraction, extraction_of
 class ExtractorsConcatPattern(PatternOptimization):
     """[ArrayFeatureExtractor(x, i), ArrayFeatureExtractor(x, j)] → ArrayFeatureExtractor(x, [i, j])
 
-    What: takes all columns at once where the operands are adjacent.
+    What: selects the columns of adjacent operands of the Concat at once.
     Why: measured 0.55 of the time of three and two columns (1,000 rows) to 0.87 (one row).
     Refuses when:
     1. no two adjacent operands are columns of one matrix at constant indices.

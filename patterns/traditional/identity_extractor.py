@@ -17,8 +17,9 @@ from ._columns import DOMAIN, extraction_of
 class IdentityExtractorPattern(EasyPatternOptimization):
     """ArrayFeatureExtractor(x, 0, 1, ..., n - 1) → x
 
-    What: drops a node that takes all columns in order.
-    Why: it copies the matrix element by element; a ColumnTransformer often takes all columns.
+    What: drops a node that selects all columns in order.
+    Why: saves a copy of the matrix, element by element. A ColumnTransformer often selects all
+    columns.
     Refuses when:
     1. x is not a matrix of n columns.
     2. the indices are not 0, 1, 2, ...

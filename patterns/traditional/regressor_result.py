@@ -20,8 +20,9 @@ from ._columns import DOMAIN, scaled_targets, shifted_results
 
 
 class _RegressorResult(EasyPatternOptimization):
-    """A regressor whose result one operator combines with ``c``; patterns derive its new
-    ``attributes``.
+    """A regressor whose result one of ``operators`` combines with ``c``.
+
+    Patterns derive the new ``attributes`` of the regressor.
     """
 
     exactness = "rounding"
@@ -40,17 +41,17 @@ class _RegressorResult(EasyPatternOptimization):
 
 
 class RegressorAddPattern(_RegressorResult):
-    """TreeEnsembleRegressor(x) + c → TreeEnsembleRegressor(x), and so for LinearRegressor
+    """TreeEnsembleRegressor(x) + c → TreeEnsembleRegressor(x). The same for LinearRegressor.
 
-    What: adds the number, one for all targets or one for each, to the base values or the
-    intercepts.
+    What: adds c to the base values of the ensemble, or to the intercepts of the linear model. c is
+    one number for all targets, or one for each target.
     Why: measured 0.88 (1,000 rows) to 0.89 (one row) of the time of ten trees.
     Refuses when:
-    1. the other operand is neither a constant scalar nor one constant per target, or the result of
-       the regressor has other consumers.
-    2. the regressor transforms its result, does not sum the trees, has float64 weights, or may give
-       a row no weight for a target, whose result is then 0 without the base value.
-    3. a new value leaves the range of float32, or results from cancellation of much larger values.
+    1. c is neither a constant scalar nor one constant per target, or the result of the regressor
+       has other consumers.
+    2. the regressor transforms its result, does not sum the trees, or has float64 weights. Or a row
+       may have no weight for a target: onnxruntime then gives 0 without the base value.
+    3. a new value leaves the range of float32, or is the small difference of much larger values.
     """
 
     operators = ("Add",)
@@ -80,16 +81,15 @@ class RegressorAddPattern(_RegressorResult):
 
 
 class RegressorMulPattern(_RegressorResult):
-    """TreeEnsembleRegressor(x) · c → TreeEnsembleRegressor(x), and so for LinearRegressor and for
-    Div
+    """TreeEnsembleRegressor(x) · c → TreeEnsembleRegressor(x). The same for LinearRegressor and for
+    Div.
 
     What: multiplies the weights of the leaves and the base values, or the coefficients and
     intercepts.
     Why: measured 0.67 (1,000 rows) to 0.88 (one row) of the time of three regressors with a factor
     each.
     Refuses when:
-    1. the other operand is not a constant scalar, or the result of the regressor has other
-       consumers.
+    1. c is not a constant scalar, or the result of the regressor has other consumers.
     2. the regressor transforms its result, does not sum the trees, or has float64 weights.
     3. a new value leaves the range of float32.
     """

@@ -6,17 +6,17 @@ from ._columns import _AfterColumns, numbers, shifted, steps_above
 
 
 class ScalerLinearPattern(_AfterColumns):
-    """LinearClassifier(Scaler(x)) → LinearClassifier(x), and so for LinearRegressor, for Add, Mul
-    and Sub, and after a Concat
+    """LinearClassifier(Scaler(x)) → LinearClassifier(x). The same for LinearRegressor, for Add, Mul
+    and Sub, and after a Concat.
 
     What: folds offset and scale of each column into the coefficients and intercepts. After a Concat
     of columns, each part may have a Scaler, Add, Mul or Sub of its own.
     Why: measured 0.11 of the time of the regressor (1,000 rows) to 0.96 (one row).
     Refuses when:
-    1. the operand, or a part of it, is not a float32 matrix, the scaled one has other consumers, or
-       the Scaler or the model does not have one value for each column and class.
-    2. a new coefficient or intercept leaves the range of float32, or an intercept cancels much
-       larger offsets.
+    1. the operand, or a part of it, is not a float32 matrix, or the scaled operand has other
+       consumers. Or the Scaler or the model does not have one value for each column and class.
+    2. a new coefficient or intercept leaves the range of float32, or a new intercept is the small
+       difference of much larger values.
     """
 
     exactness = "rounding"

@@ -19,13 +19,13 @@ _MAX_ERROR_BYTES: Final = 1 << 16  # of standard error, whose end has the reason
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended."""
+    """The end of a command."""
 
     code: int  # exit code; minus the number of a signal that ended it
     out: str  # standard output
     err: str  # the end of standard error
     seconds: float  # its time
-    # why it was ended from outside, if it was
+    # the reason why the command was ended from outside; empty if it ended by itself
     cut_off: Literal["", "timeout", "not needed"] = ""
 
 

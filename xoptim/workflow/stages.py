@@ -164,25 +164,25 @@ class Optimize:
     def _check_values_used(self, verified: VerifiedModel) -> None:
         """Raise when the caller's values could not be used in the comparison."""
         checks = self.task.plan.verify.checks
-        unused = next((report for report in verified.reports if report.cause == "run"), None)
-        if unused is not None and (checks.feeds or checks.dims or checks.test_data):
+        failure = next((report for report in verified.reports if report.cause == "run"), None)
+        if failure is not None and (checks.feeds or checks.dims or checks.test_data):
             samples = () if self.task.precision is None else self.task.precision.samples
             name = precision.sources.sample_name(0, samples[0]) if samples else ""
             where = name if checks.feeds and name else "not verified with the given values"
-            raise ChoiceError(f"{where}: {unused.reason}")
+            raise ChoiceError(f"{where}: {failure.reason}")
 
     def _check_sizes_fit(self, verified: VerifiedModel) -> None:
         """Raise when onnxruntime runs the model, but not with its fixed sizes."""
-        unfit = next(
+        failure = next(
             (report for report in verified.reports if report.cause in ("load", "run")), None
         )
-        if unfit is None or not self.task.settings.preparation.fix:
+        if failure is None or not self.task.settings.preparation.fix:
             return
         original, checks = located(self.task.original, self.task.plan.verify.checks)
         is_gone = isinstance(original, (str, Path)) and not Path(original).is_file()
         if not is_gone and verification.verify_models(original, original, checks).ok:
             raise ChoiceError(
-                f"the model does not run with the dimensions of {Advice('fix')}: {unfit.reason}"
+                f"the model does not run with the dimensions of {Advice('fix')}: {failure.reason}"
             )
 
 
