@@ -11,6 +11,7 @@ from tests.support import parse, run
 from xoptim.engine.options import OptimizationOptions
 from xoptim.optimizing.plans import Plan
 from xoptim.optimizing.verified import optimize_verified
+from xoptim.precision.metrics import ErrorMetric
 from xoptim.precision.options import PrecisionOptions, Scheme
 from xoptim.precision.quantize import quantize
 from xoptim.precision.quantized import Quantized
@@ -163,7 +164,7 @@ def quantized(
     *,
     exact_routing: bool | None,
     static: bool = False,
-    metric: str = "largest",
+    metric: ErrorMetric = "largest",
     tolerance: float = 0.3,
     samples: int = 4,
 ) -> Quantized:
