@@ -84,10 +84,12 @@ def block_scale(channels: Channels, weights: Array) -> Numbers:
         weights: the weights of all its MatMuls, of shape (channels, columns).
 
     Raises:
-        Declined: when the rows are not a multiple of the block size, or no scales are expected to
-            reduce the error.
+        Declined: when there are no weights, the rows are not a multiple of the block size, or no
+            scales are expected to reduce the error.
     """
     form = BlockFormat()
+    if not weights.size:
+        raise Declined("the weights are empty")
     if channels.square.shape != (len(weights),) or len(weights) % form.size:
         raise Declined(f"the weights are not in blocks of {form.size} rows")
 
