@@ -222,8 +222,9 @@ class MulAddConvPattern(_ConvAffine):
     anchors = ("Conv",)
     near = _STEPS
     phase = "specialize"
-    # a normalization between two convolutions would give the first one a bias
-    before = ("ConvBatchNormalization",)
+    before = {
+        "ConvBatchNormalization": "between two convolutions, it would give the first one a bias"
+    }
     radius = 4
     former_names = ("BatchNormalizationConv",)
 

@@ -256,7 +256,7 @@ class ConvWinogradPattern(_Winograd):
     says whether they are stored, or computed when a session begins.
     """
 
-    priority = 1  # after the wide tiles
+    after = {"ConvWinograd4x4": "wide tiles save more multiplications"}
     exactness = "finite"  # an infinity gives NaN in the other results of its tile
     points = (0.0, 1.0, -1.0)
     least_channels = 96
