@@ -26,7 +26,7 @@ class MaskedAttentionPattern(AttentionPattern):
     """
 
     exactness: ClassVar[Exactness] = "finite"
-    before = ("Attention",)
+    before = {"Attention": "it would take the scores and leave the mask outside"}
 
     def scores(self, g: PatternBuilder, q: Symbol, k: Symbol, factor: Scalar, s: Scalar) -> Symbol:
         scores = super().scores(g, q, k, factor, s)

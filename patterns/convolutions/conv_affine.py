@@ -220,9 +220,9 @@ class MulAddConvPattern(_ConvAffine):
     anchors = ("Conv",)
     near = _STEPS
     phase = "specialize"
-    # A normalization between two convolutions goes into the second one: in the first one, it would
-    # add a bias.
-    before = ("ConvBatchNormalization",)
+    before = {
+        "ConvBatchNormalization": "between two convolutions, it would give the first one a bias"
+    }
     radius = 4
     former_names = ("BatchNormalizationConv",)
 

@@ -262,7 +262,7 @@ class ConvWinogradPattern(_Winograd):
     option `max_growth` decides whether they are stored, or computed when a session starts.
     """
 
-    priority = 1  # after ConvWinograd4x4
+    after = {"ConvWinograd4x4": "wide tiles save more multiplications"}
     exactness = "finite"  # an infinite element makes all results of its tile NaN
     points = (0.0, 1.0, -1.0)
     least_channels = 96

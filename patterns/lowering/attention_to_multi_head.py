@@ -22,7 +22,7 @@ class AttentionToMultiHeadPattern(_Lowering):
     6. the scale is not positive.
     """
 
-    priority = 1  # after `LowerAttention`
+    after = {"LowerAttention": "its formula needs no contrib operator"}
     min_opset = 23
     produces = ("com.microsoft",)
     operand_types = {"q": frozenset((TensorProto.FLOAT,))}  # (1)

@@ -21,7 +21,7 @@ class LowerChannelLayerNormalizationPattern(_Lowering):
     3. scale or bias is not known to be a vector, or more than one axis is normalized.
     """
 
-    before = ("LowerLayerNormalization",)
+    before = {"LowerLayerNormalization": "it writes more nodes"}
     min_opset = 7
     operand_types = {"x": COMPUTED}
     operand_ranks = {"scale": 1, "bias": 1}  # (3)

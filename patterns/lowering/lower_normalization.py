@@ -335,7 +335,7 @@ class LowerGroupNormalizationPattern(_LowerNormalization):
     """
 
     min_opset = 21
-    priority = 1  # after `LowerGroupNormalizationToInstance`, which writes fewer nodes
+    after = {"LowerGroupNormalizationToInstance": "it writes fewer nodes"}
     operand_types = {"x": COMPUTED - {TensorProto.DOUBLE}}  # (1)
     derives = ("dtype", "back", "number")
 

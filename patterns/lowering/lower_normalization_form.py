@@ -84,7 +84,7 @@ class LowerInstanceNormalizationRankPattern(_LowerNormalizationForm):
     1. the rank is unknown, or not 3.
     """
 
-    priority = 1  # after `LowerInstanceNormalization`
+    after = {"LowerInstanceNormalization": "where the operator goes, its rank does not matter"}
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Symbol, bias: Symbol) -> Symbol:
         return g.op.InstanceNormalization(x, scale, bias, attributes=g.capture("written"))

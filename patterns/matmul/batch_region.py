@@ -47,7 +47,7 @@ class BatchRegionPattern(PatternOptimization):
     anchors = ("Reshape",)
     near = _OPERATORS
     exactness = "rounding"
-    priority = 1  # after ReshapeMatMulReshape, which takes a single MatMul
+    after = {"ReshapeMatMulReshape": "it takes a single MatMul"}
     min_opset = 13
     radius = 8
 

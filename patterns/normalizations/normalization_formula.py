@@ -257,7 +257,10 @@ class InstanceNormalizationPattern(_DistanceFormula):
     """
 
     phase = "specialize"
-    before = ("LayerNormalization", "LayerNormalizationOrt")
+    before = dict.fromkeys(
+        ("LayerNormalization", "LayerNormalizationOrt"),
+        "the formula of one is a part of the other, whose scale has one number per channel",
+    )
     operator = "InstanceNormalization"
     least = 9e-7
     min_opset = 7

@@ -30,7 +30,7 @@ class Int4MatMulNBitsPattern(BlockPattern, _QuantizedMatMul):
     bits = 4
     width = 5.125
     min_opset = 21
-    before = ("Int4Weights",)
+    before = {"Int4Weights": "one operator reads the 4 bits, without a DequantizeLinear"}
     produces = ("com.microsoft",)
     tags = ("int4", "onnxruntime", "extra")
     integers = ()

@@ -26,7 +26,7 @@ class ShapeBasedExpandPattern(EasyPatternOptimization):
 
     min_opset = 8
     former_names = ("Expand",)
-    before = ("ExpandElementwise",)
+    before = {"ExpandElementwise": "an Expand that goes needs no consumer that broadcasts"}
     derives = ("target",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:

@@ -1,5 +1,6 @@
 """Selection of patterns: presets, tags, names, their algebra, and the order."""
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -14,9 +15,11 @@ from xoptim import (
     installed_patterns,
     select,
 )
+from xoptim.catalogue.entries import Entry, in_order
 from xoptim.catalogue.query import Name
 from xoptim.catalogue.selection import resolve
 from xoptim.engine.environment import DebugSettings
+from xoptim.match.making import fault
 from xoptim.match.rewrite import PHASES, Rewrite
 
 TOYS: dict[str, dict[str, Any]] = {
@@ -213,10 +216,60 @@ def test_order_of_the_catalogue() -> None:
     levels = [(PHASES.index(p.phase), p.priority) for p in found]
     assert levels == sorted(levels)
     for (level, first), (next_level, second) in pairwise(zip(levels, found, strict=True)):
-        assert level < next_level or first.name() < second.name() or second.name() in first.before
+        is_said = second.name() in first.before or first.name() in second.after
+        assert level < next_level or first.name() < second.name() or is_said
     lowerings = select("lower")
     assert {*found}.isdisjoint(lowerings)
     assert len(found) + len(lowerings) == len(installed_patterns())
+
+
+def test_a_pattern_runs_after_those_that_it_names() -> None:
+    class AlphaPattern(Rewrite):
+        """A → B"""
+
+        after = {"Omega": "it writes what this one reads"}
+
+    class MiddlePattern(Rewrite):
+        """A → B"""
+
+        after = ("OmegaPattern", "Missing")
+
+    class OmegaPattern(Rewrite):
+        """A → B"""
+
+    kinds: list[type[Rewrite]] = [AlphaPattern, MiddlePattern, OmegaPattern]
+    entries = [Entry(kind.name(), kind) for kind in kinds]
+    assert [entry.name for entry in in_order(entries)] == ["Omega", "Alpha", "Middle"]
+    assert [entry.name for entry in in_order(entries[:2])] == ["Alpha", "Middle"]
+
+
+@pytest.mark.parametrize("order", [{"Gelu": 3}, {3: "why"}, "Gelu", [3]])
+def test_an_order_has_names_and_reasons(order: Any) -> None:
+    assert fault("after", order)
+    assert not fault("after", {"Gelu": "why"})
+
+
+def test_each_order_of_the_catalogue_has_a_reason() -> None:
+    kinds = installed_patterns().values()
+    names = {kind.name(): kind.phase for kind in kinds}
+    for kind in kinds:
+        for order in (kind.before, kind.after):
+            if order:
+                assert isinstance(order, Mapping), kind
+                assert {names[name] for name in order} == {kind.phase}, kind
+                assert all(len(reason) > 8 for reason in order.values()), kind
+
+
+def test_each_order_of_the_catalogue_is_kept() -> None:
+    kinds = [type(rewrite) for rewrite in select(["all", "lower"])]
+    places = {kind.name(): number for number, kind in enumerate(kinds)}
+    assert not [
+        (kind.name(), name)
+        for kind in kinds
+        for order, sign in ((kind.before, 1), (kind.after, -1))
+        for name in order
+        if (places[name] - places[kind.name()]) * sign < 0
+    ]
 
 
 def test_presets_of_the_catalogue() -> None:

@@ -90,7 +90,7 @@ def test_every_script_that_exports_has_a_row() -> None:
 def test_olive_finds_the_pass() -> None:
     passes = json.loads((FOLDER / "olive_package.json").read_text(encoding="utf-8"))["passes"]
     module, _, name = passes["XoptimOptimizer"]["module_path"].rpartition(".")
-    source = ROOT / f"{module.replace('.', '/')}.py"
+    source = ROOT / module.replace(".", "/") / "__init__.py"
     assert f"class {name}(Pass)" in source.read_text(encoding="utf-8")
     pytest.importorskip("olive")
     assert hasattr(import_module(module), name)

@@ -119,14 +119,13 @@ def in_order(entries: Iterable[Entry]) -> list[Entry]:
     """Entries in the order in which they run: by position, passes before patterns, by priority, by
     name.
 
-    Within a position, a rewrite precedes those that its `before` names; where two rewrites name
-    each other, one of them has to follow the other.
+    Within a position, a rewrite precedes those that its `before` names, and follows those that its
+    `after` names; where two rewrites name each other, one of them has to follow the other.
     """
     ranked = sorted(entries, key=lambda entry: entry.order)
-    forward = [
-        (entry, frozenset(map(short, entry.item.before))) for entry in ranked if entry.item.before
-    ]
-    if not forward:
+    followers = {entry.name: frozenset(map(short, entry.item.before)) for entry in ranked}
+    forward = [entry for entry in ranked if followers[entry.name]]
+    if not forward and not any(entry.item.after for entry in ranked):
         return ranked
     ordered: list[Entry] = []
     seen: set[str] = set()
@@ -135,8 +134,12 @@ def in_order(entries: Iterable[Entry]) -> list[Entry]:
         name = entry.item.name()
         if name not in seen:
             seen.add(name)
-            for leader, followers in forward:
-                if name in followers and leader.order[:2] == entry.order[:2]:
+            preceding = frozenset(map(short, entry.item.after))
+            leaders = [leader for leader in forward if name in followers[leader.name]]
+            if preceding:
+                leaders += [leader for leader in ranked if leader.item.name() in preceding]
+            for leader in leaders:
+                if leader.order[:2] == entry.order[:2]:
                     place(leader)
             ordered.append(entry)
 

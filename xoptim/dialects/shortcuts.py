@@ -1,6 +1,4 @@
-"""Patterns in one line: one operator for another, an operator removed, one expression for
-another.
-"""
+"""Patterns in one line: an operator or an expression for another, or an operator removed."""
 
 from __future__ import annotations
 
@@ -37,7 +35,6 @@ from xoptim.match.extending import (
 )
 
 Constraint: TypeAlias = "Callable[[GraphView, Match], bool | None]"
-EasyClass: TypeAlias = type[EasyPatternOptimization]
 _SUB_PATTERN = frozenset(("pattern", "constraint"))
 _LITERALS = (bool, int, float, np.generic, np.ndarray, list)
 _KEYWORDS = frozenset(("attributes", "associative", "any_order"))
@@ -128,7 +125,7 @@ class _OpRemove(_OneNode):
 
 def OpSub(  # noqa: N802 - returns a class
     op1: str, op2: str, *, name: str = "", **metadata: Any
-) -> EasyClass:
+) -> type[EasyPatternOptimization]:
     """The pattern that replaces every ``op1`` by ``op2`` with the same operands, attributes and
     number of results.
 
@@ -155,7 +152,7 @@ def OpSub(  # noqa: N802 - returns a class
 
 def OpRemove(  # noqa: N802 - returns a class
     op: str, *, name: str = "", **metadata: Any
-) -> EasyClass:
+) -> type[EasyPatternOptimization]:
     """The pattern that removes every ``op``: its first operand replaces its first result, and so
     on.
 
@@ -269,7 +266,7 @@ def PatternSub(  # noqa: N802 - returns a class
     name: str = "",
     interior: Literal["keep", "refuse"] = "refuse",
     **metadata: Any,
-) -> EasyClass:
+) -> type[EasyPatternOptimization]:
     """The pattern that replaces one expression by another: ``PatternSub(("Div", ("Mul", "x", "y"),
     "y"), "x")``.
 

@@ -1,7 +1,7 @@
 """Classes of patterns and passes that are made from shorter forms, such as functions or text."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, Final, TypeVar, cast
 
@@ -18,6 +18,8 @@ LISTS: Final = frozenset(
     name for name in _PATTERN_NAMES if isinstance(getattr(PatternOptimization, name), tuple)
 ) - {"examples"}
 """Class attributes that are tuples of words."""
+ORDERS: Final = ("before", "after")
+"""Class attributes that name other rewrites, each with a reason where they are not tuples."""
 CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "phase": PHASES,
     "exactness": GRADES,
@@ -74,7 +76,8 @@ def checked(kind: type[Rewrite], metadata: Mapping[str, Any]) -> dict[str, Any]:
         error = fault(key, value)
         if error:
             raise TypeError(f"{key} {error}")
-        attributes[key] = tuple(value) if key in LISTS or key == "examples" else value
+        is_list = (key in LISTS or key == "examples") and not isinstance(value, Mapping)
+        attributes[key] = tuple(value) if is_list else value
     return attributes
 
 
@@ -103,9 +106,11 @@ def fault(key: str, value: Any) -> str:
             "" if value in CHOICES[key] else f"is one of {', '.join(CHOICES[key])}, not {value!r}"
         )
     if key in LISTS:
+        if key in ORDERS and isinstance(value, Mapping):
+            return "" if _are_words([*value, *value.values()]) else "is a reason for each name"
         if isinstance(value, str):
             return f"is a tuple: ({value!r},)"
-        is_list = isinstance(value, (tuple, list)) and all(isinstance(word, str) for word in value)
+        is_list = isinstance(value, (tuple, list)) and _are_words(value)
         return "" if is_list else f"is a list of words, not {value!r}"
     if key == "examples":
         is_list = isinstance(value, (tuple, list)) and all(
@@ -122,6 +127,10 @@ def fault(key: str, value: Any) -> str:
         if isinstance(value, int) and not isinstance(value, bool)
         else f"is a whole number, not {value!r}"
     )
+
+
+def _are_words(values: Iterable[object]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 def camel_case(name: str) -> str:

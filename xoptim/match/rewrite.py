@@ -135,7 +135,9 @@ class Rewrite:
             that lacks it: in no preset, and after all other patterns, which would undo it). The
             passes of a phase run before its patterns.
         before: names of rewrites of the same kind and phase, with or without the suffix
-            ``Pattern``, that run after this one, in spite of their priorities and names.
+            ``Pattern``, that run after this one, in spite of their priorities and names; each with
+            the reason, or a tuple of names.
+        after: the same for rewrites that run before this one.
         priority: within a phase, higher numbers run when lower ones have no match left.
         exactness: ``exact`` (bit-identical), ``rounding`` (differs by rounding; a zero may change
             its sign), ``finite`` (assumes no NaN, infinity or -0), ``approximate``.
@@ -156,7 +158,8 @@ class Rewrite:
     """
 
     phase: ClassVar[Phase] = "canonicalize"
-    before: ClassVar[tuple[str, ...]] = ()
+    before: ClassVar[Mapping[str, str] | tuple[str, ...]] = ()
+    after: ClassVar[Mapping[str, str] | tuple[str, ...]] = ()
     priority: ClassVar[int] = 0
     exactness: ClassVar[Exactness] = "exact"
     integer_steps: ClassVar[int] = 0
