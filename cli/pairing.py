@@ -52,7 +52,7 @@ class _Link(_ParamType):
 
 @dataclass(frozen=True, slots=True)
 class PairDocument(JsonResult):
-    """An encoder that now computes all results that its decoder computed from its results alone.
+    """An encoder with the nodes of its decoder that depend on the encoder alone.
 
     Attributes:
         links: inputs of the decoder with outputs or inputs of the encoder.

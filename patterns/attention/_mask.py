@@ -152,7 +152,10 @@ def fits_scores(mask: Shape | None, scores: Shape) -> bool:
     """Whether a mask broadcasts to (batch, heads, queries, keys); its last axis is not checked."""
     if mask is None or not 0 < len(mask) <= len(scores):
         return False
-    return all(size in (1, dim) for size, dim in zip(mask[-2::-1], scores[-2::-1], strict=False))
+    return all(
+        size in (1, score_size)
+        for size, score_size in zip(mask[-2::-1], scores[-2::-1], strict=False)
+    )
 
 
 def has_keys(g: GraphView, masks: Sequence[str], scores: Shape, values: str) -> bool:

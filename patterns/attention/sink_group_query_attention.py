@@ -44,8 +44,8 @@ class SinkGroupQueryAttentionPattern(_ScoresGroupQueryAttention):
         last = g.any_of(-1, 3)
         joined = g.op.Concat(g.op.Add(scores, mask), g.symbol("column"), axis=last)
         probabilities = g.op.Softmax(joined, axis=last)
-        weights: Symbol = g.op.Slice(probabilities, [0], [-1], g.constant("axes"), [1])
-        return weights
+        key_weights: Symbol = g.op.Slice(probabilities, [0], [-1], g.constant("axes"), [1])
+        return key_weights
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         attributes = attributes_of(g, m)
@@ -84,8 +84,8 @@ class SinkGroupQueryAttentionPattern(_ScoresGroupQueryAttention):
 def _sinks(g: GraphView, column: str, expected: Shape) -> Array | None:
     """The sink of each head, from the column that is appended to the scores.
 
-    The column has the shape (batch, heads, queries, 1). ``None`` where it is not constant or not
-    finite, or differs between queries.
+    The column has the shape (batch, heads, queries, 1). ``None`` if the column is not constant or
+    not finite, or differs between queries.
     """
     node = g.node_before(column)
     array = g.get_computed_constant(node.input[0] if is_op(node, "Expand") else column)

@@ -17,14 +17,17 @@ SWAPPED: Final = [0, 2, 1, 3]
 
 
 class Masked(NamedTuple):
-    """Numbers to add to the scores, and whether a query sees no key; empty for none."""
+    """The names of the numbers to add to the scores, and of the flags of queries that see no key.
+
+    A name is empty for none.
+    """
 
     added: str = ""
     hidden: str = ""
 
 
 def number(value: float, dtype: int) -> np.ndarray:
-    """A number of an element type."""
+    """A scalar of an element type."""
     return np.array(value, numpy_dtype(dtype))
 
 
@@ -57,7 +60,7 @@ def scores_of(g: PatternRewriter, q: str, k: str, scale: float) -> str:
 
 
 def capped(g: PatternRewriter, scores: str, cap: float) -> str:
-    """The scores, smoothly limited to -cap and cap; a cap of 0 limits nothing."""
+    """The scores, smoothly limited to the range from -cap to cap; unchanged for a cap of 0."""
     return g.op.Mul(g.op.Tanh(g.op.Div(scores, cap)), cap) if cap else scores
 
 
@@ -94,11 +97,11 @@ def _scalar(g: PatternRewriter, count: int | str) -> str:
 
 
 def masked(g: PatternRewriter, mask: str, causal: str, dtype: int, *, is_safe: bool) -> Masked:
-    """The numbers to add to the scores for a Boolean or additive mask, and for ``causal``, the
-    result of `causal_mask`.
+    """The numbers to add to the scores for a Boolean or additive mask, and for a causal mask.
 
-    For a query that sees no key, the operator gives 0, but the formula NaN or the mean of the
-    values. ``is_safe`` says that there is no such query.
+    ``causal`` is the result of `causal_mask`, or empty. For a query that sees no key, the operator
+    gives 0, but the formula gives NaN or the mean of the values. ``is_safe`` is whether each query
+    sees a key.
     """
     least = lowest(dtype)
     added = mask
@@ -110,7 +113,7 @@ def masked(g: PatternRewriter, mask: str, causal: str, dtype: int, *, is_safe: b
 
 
 def with_hidden(g: PatternRewriter, added: str, dtype: int) -> Masked:
-    """Numbers to add to the scores, and the queries that have the lowest number for all keys."""
+    """Numbers to add to the scores, and flags of the queries that see no key."""
     largest = g.op.ReduceMax(added, axes=[-1], keepdims=1)
     return Masked(added, g.op.LessOrEqual(largest, lowest(dtype)))
 
@@ -126,7 +129,7 @@ def is_safe_mask(g: GraphView, mask: str) -> bool:
 
 
 def fits(g: GraphView, mask: str, total: Dim) -> bool:
-    """Whether a mask has two to four axes, and the last is known to be as long as the keys."""
+    """Whether a mask has two to four axes, and its last axis is known to be as long as the keys."""
     shape = g.try_infer_shape(mask)
     return shape is not None and 1 < len(shape) <= 4 and shape[-1] == total
 
@@ -139,7 +142,7 @@ def padded(g: PatternRewriter, padding: str, value: float, dtype: int) -> str:
 
 
 class ExtraOperands(NamedTuple):
-    """The operands after queries, keys and values; empty where they are absent."""
+    """The operands after queries, keys and values. An absent operand is empty."""
 
     bias: str = ""
     padding: str = ""
@@ -186,7 +189,7 @@ def multi_head(
 def _added(
     g: PatternRewriter, extra: ExtraOperands, causal: str, value: float, dtype: int
 ) -> Masked:
-    """The numbers to add to the scores; ``value`` where there is padding."""
+    """The numbers to add to the scores, among them ``value`` for keys that are padding."""
     added = padded(g, extra.padding, value, dtype) if extra.padding else ""
     if causal:
         added = masked(g, added, causal, dtype, is_safe=True).added

@@ -1,4 +1,4 @@
-"""Bounds of integers that follow from how they are computed: sizes, positions, flags."""
+"""Bounds of integers, deduced from the nodes that compute them: sizes, positions, flags."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -12,17 +12,20 @@ from xoptim.match import GraphView, Node
 from .._nodes import size_along
 
 LONGEST_AXIS: Final = 2**28
-"""More elements than a tensor on a GPU or a neural processor has: a buffer of WebGPU holds 2^28
-bytes.
+"""Maximum number of elements of an axis on a GPU or a neural processor.
+
+A buffer of WebGPU holds 2^28 bytes.
 """
 _DEPTH: Final = 24
+"""Maximum number of nodes from a result to the constants and sizes that it is computed from."""
 _LARGEST_CONSTANT: Final = 1 << 20
+"""Maximum number of elements of a constant whose minimum and maximum are computed."""
 _INT32_MIN: Final = -(2**31)
 _INT32_MAX: Final = 2**31 - 1
 
 
 class Bounds(NamedTuple):
-    """The least and the greatest number of a tensor."""
+    """A lower and an upper bound of the numbers of a tensor."""
 
     low: int
     high: int
@@ -93,8 +96,9 @@ def _bounds(g: GraphView, name: str, depth: int) -> Bounds | None:
 
 
 def _of_sizes(g: GraphView, node: Node) -> Bounds:
-    """The bounds of the sizes that a Shape reads; a symbolic size is at most `LONGEST_AXIS` divided
-    by the product of the static sizes.
+    """The bounds of the sizes that a Shape reads.
+
+    A symbolic size is at most `LONGEST_AXIS` divided by the product of the static sizes.
     """
     shape = g.try_infer_shape(node.input[0])
     if not shape:
@@ -114,7 +118,7 @@ def _of_constant(constant: np.ndarray) -> Bounds | None:
 
 
 def _of_index(g: GraphView, name: str) -> Bounds | None:
-    """The bounds of numbers that index an axis of a known size, beyond which indices are errors."""
+    """The bounds of indices of an axis of static size: other indices are errors."""
     for node in g.next_nodes(name):
         if node.op_type != "Gather" or node.domain or list(node.input).index(name) != 1:
             continue
@@ -172,12 +176,13 @@ _RULES: Final[Mapping[str, tuple[slice, Callable[[list[Bounds]], Bounds]]]] = {
     "Abs": (_FIRST, _magnitude),
     "CumSum": (_FIRST, _running_sum),
 }
-"""For each operator, the operands that give the bounds of its result, and the rule for that."""
+"""For each operator, the operands that give the bounds of its result, and the rule to do so."""
 
 
 def operand_places(node: Node) -> list[int]:
-    """The places of the operands whose integers have the type of the result, or are compared with
-    each other.
+    """The positions of the operands whose type changes together with the type of the result.
+
+    The operands of a comparison are among them.
     """
     places = _DATA.get(node.op_type, _ALL)
     return [place for place in range(len(node.input))[places] if node.input[place]]

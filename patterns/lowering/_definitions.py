@@ -12,8 +12,9 @@ from xoptim.match.definitions import Definition, definition_with
 
 
 def definition_of(g: GraphView, node: Node) -> Definition | None:
-    """The body of a node's operator; ``None`` where no body is valid in the operator set of the
-    graph.
+    """The body of the operator of a node.
+
+    ``None`` if no body is valid in the operator set of the graph.
     """
     opset = g.main_opset
     operator = schema(node.op_type, node.domain, opset)
@@ -37,8 +38,7 @@ def _body(g: GraphView, node: Node, operator: Any, opset: int) -> FunctionProto 
     versions = [v for v in operator.context_dependent_function_opset_versions if v <= opset]
     if not operator.has_context_dependent_function or not versions:
         return None
-    # An omitted operand has no type. (Besides, onnxruntime's Clip without a bound makes infinity
-    # finite.)
+    # An omitted operand has no type, which the body would depend on.
     infos = [g.info(name) for name in node.input]
     if len(infos) < len(operator.inputs) or not all(info.dtype for info in infos):
         return None
@@ -63,9 +63,7 @@ def _length(dim: Dim) -> int | None:
 
 
 def _is_same_form(node: NodeProto, version: int, opset: int) -> bool:
-    """Whether an operator has the same operands and attributes in two operator sets, and the node
-    has no subgraph.
-    """
+    """Whether a node has no subgraph, and its operator has the same form in two operator sets."""
     before, now = (schema(node.op_type, node.domain, number) for number in (version, opset))
     if before is None or now is None or any(a.g.node or a.graphs for a in node.attribute):
         return False

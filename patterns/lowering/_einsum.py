@@ -16,8 +16,12 @@ _ELLIPSIS = "..."
 
 
 class Side(NamedTuple):
-    """The changes to an operand of the MatMul, in this order: axes to sum, a permutation, the
-    target of a Reshape.
+    """The changes to an operand of the MatMul, in this order.
+
+    Attributes:
+        summed: the axes to sum.
+        perm: the permutation of a Transpose, ``None`` for none.
+        target: the target of a Reshape, ``None`` for none.
     """
 
     summed: list[int]
@@ -31,8 +35,8 @@ class Contraction(NamedTuple):
     Attributes:
         order: positions of the left and of the right operand in the equation.
         sides: the changes to the left and the right operand.
-        target: of a Reshape of the product, ``None`` for none.
-        perm: of a Transpose after that, ``None`` for none.
+        target: the target of a Reshape of the product, ``None`` for none.
+        perm: the permutation of a Transpose after the Reshape, ``None`` for none.
     """
 
     order: tuple[int, int]
@@ -42,7 +46,7 @@ class Contraction(NamedTuple):
 
 
 def written_out(equation: str, ranks: Sequence[int]) -> str:
-    """An equation with letters in place of ellipses, for operands of these ranks."""
+    """An equation with letters instead of ellipses, for operands of these ranks."""
     terms, arrow, result = equation.replace(" ", "").partition("->")
     if _ELLIPSIS not in equation:
         return terms + arrow + result
@@ -59,13 +63,14 @@ def written_out(equation: str, ranks: Sequence[int]) -> str:
 
 
 def _last(letters: str, count: int) -> str:
-    """The last letters, as ellipses are aligned at their ends; empty for an invalid count."""
+    """The last ``count`` letters: ellipses are aligned at their ends. Empty for a bad count."""
     return letters[len(letters) - count :] if count > 0 else ""
 
 
 def terms_of(equation: str, shapes: Sequence[Shape]) -> tuple[list[str], str] | None:
-    """The letters of the operands and of the result, ``None`` for an equation that `parse` refuses
-    or that does not fit the ranks.
+    """The letters of the operands and of the result.
+
+    ``None`` for an equation that `parse` refuses, or that does not fit the ranks.
     """
     letters = parse(written_out(equation, [len(shape) for shape in shapes]), len(shapes))
     if letters is None:
@@ -84,10 +89,10 @@ def lengths_of(terms: Sequence[str], shapes: Sequence[Shape]) -> dict[str, Dim] 
     return lengths
 
 
-def summed_alone(term: str, others: str) -> tuple[list[int], str]:
-    """The axes of a term whose letters are not among ``others``, and the letters that are left."""
-    axes = [place for place, letter in enumerate(term) if letter not in others]
-    return axes, "".join(letter for letter in term if letter in others)
+def summed_alone(term: str, letters: str) -> tuple[list[int], str]:
+    """The axes of a term whose labels are not among ``letters``, and the other labels."""
+    axes = [place for place, letter in enumerate(term) if letter not in letters]
+    return axes, "".join(letter for letter in term if letter in letters)
 
 
 def permutation_to(letters: str, wanted: str) -> list[int] | None:
@@ -152,8 +157,6 @@ def _size(group: Sequence[str], lengths: Mapping[str, Dim]) -> Dim:
 def _joined(
     g: GraphView, groups: Sequence[Sequence[str]], lengths: Mapping[str, Dim]
 ) -> list[int] | None:
-    """The target of a Reshape that joins the axes of each group, ``None`` when there is nothing to
-    join.
-    """
+    """The target of a Reshape that joins the axes of each group, ``None`` without a Reshape."""
     source = tuple(lengths[letter] for group in groups for letter in group)
     return reshape_or_none(g, source, tuple(_size(group, lengths) for group in groups))

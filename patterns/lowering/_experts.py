@@ -12,11 +12,13 @@ from xoptim.match import PatternRewriter
 _CUBIC: Final = 0.044715
 """The factor of x³ in the approximation of Gelu by Tanh."""
 _FAR: Final = 2**31 - 1
+"""The end of a Slice that reads up to the last column."""
 
 
 class Swiglu(NamedTuple):
-    """x · sigmoid(alpha · x) · (z + beta), with x in even and z in odd columns; both are clipped to
-    a ``limit``, which may be infinite.
+    """x · sigmoid(alpha · x) · (z + beta), with x in the even and z in the odd columns.
+
+    Both are clipped to a ``limit``, which may be infinite.
     """
 
     alpha: float
@@ -25,8 +27,9 @@ class Swiglu(NamedTuple):
 
 
 class Layers(NamedTuple):
-    """The weights (experts, columns, rows) of both MatMuls and their biases (experts, columns),
-    which are empty where they are omitted; and the activation between them.
+    """The weights (experts, columns, rows) and biases (experts, columns) of both MatMuls.
+
+    An omitted bias is empty. The activation is between the MatMuls.
     """
 
     first: str
@@ -39,19 +42,20 @@ class Layers(NamedTuple):
 def routing(
     g: PatternRewriter, logits: str, weights: str, count: int, total: int, *, is_normalized: bool
 ) -> str:
-    """The factor of each expert for each token, of shape (experts, tokens), 0 where the expert is
-    not chosen.
+    """The factor of each expert for each token, of shape (experts, tokens).
+
+    The factor is 0 if the token does not choose the expert.
 
     Args:
-        g: makes the nodes.
+        g: the rewriter that makes the nodes.
         logits: the router logits, of shape (tokens, experts).
-        weights: the weights of the experts' results, of the same shape; empty for the softmax of
-            the logits.
+        weights: the weights of the experts' results, of shape (tokens, experts); empty for the
+            softmax of the logits.
         count: number of experts of each token.
         total: number of experts.
         is_normalized: whether the weights of a token are divided by their sum.
     """
-    # Of equal logits, kernels on CPUs choose those of the last experts, and TopK the first ones.
+    # If logits are equal, kernels on CPUs choose the last experts, but TopK chooses the first ones.
     last = total - 1
     backwards = g.op.Gather(logits, np.arange(last, -1, -1), axis=1)
     _, places = g.op.TopK(backwards, np.array([count], np.int64), axis=-1, outputs=2)
@@ -83,15 +87,15 @@ class _Body:
     """The subgraph for one expert.
 
     Attributes:
-        g: makes names and constants.
-        nodes: of the subgraph.
+        g: the rewriter that makes names and constants.
+        nodes: the nodes of the subgraph.
     """
 
     g: PatternRewriter
     nodes: list[onnx.NodeProto] = field(default_factory=list)
 
     def op(self, op_type: str, *operands: str, **attributes: Any) -> str:
-        """Write a node; returns its result."""
+        """Write a node, and return the name of its result."""
         result = self.g.unique_name(f"expert_{op_type.lower()}")
         self.nodes.append(helper.make_node(op_type, operands, [result], **attributes))
         return result
@@ -106,7 +110,7 @@ class _Body:
 
 
 def _expert(body: _Body, tokens: str, layers: Layers, width: int) -> onnx.GraphProto:
-    """The subgraph that adds the results of one expert to those of the experts before it."""
+    """The subgraph that adds the results of one expert to the sum of the experts before it."""
     g = body.g
     state, factors = g.unique_name("expert_sum"), g.unique_name("expert_factors")
     parts = [g.unique_name("expert_weights") if name else "" for name in layers[:4]]

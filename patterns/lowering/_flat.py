@@ -1,6 +1,4 @@
-"""Reshapes with constant targets, and positions in a tensor whose leading axes are joined to
-one.
-"""
+"""Reshapes with constant targets, and positions along an axis that joins several axes."""
 
 from collections.abc import Sequence
 from math import prod
@@ -22,8 +20,7 @@ def strides_of(sizes: Sequence[int]) -> np.ndarray:
 
 
 def flat_positions(places: np.ndarray, sizes: Sequence[int]) -> np.ndarray | None:
-    """The positions in the joined axis of coordinates, which stand along the last axis of
-    ``places``.
+    """The positions along the joined axis of the coordinates along the last axis of ``places``.
 
     Negative coordinates count from the end. ``None`` when a coordinate is out of range.
     """
@@ -61,9 +58,7 @@ def rows_of(shape: Shape | None, columns: int) -> list[int] | None:
 
 
 def reshaped_back(shape: Shape) -> list[int] | None:
-    """The target of a Reshape to a shape with at most one axis that is not static, ``None`` for
-    other shapes.
-    """
+    """The target of a Reshape to a shape with one dynamic axis or none; ``None`` for others."""
     unknown = [size for size in shape if not isinstance(size, int)]
     if len(unknown) > 1 or 0 in shape:
         return None
@@ -81,7 +76,7 @@ def reshape_or_none(g: GraphView, source: Shape, result: Shape) -> list[int] | N
     target = reshape_target(g, source, result)
     if target is None:
         raise Declined("a Reshape would need a shape computed at run time")
-    # Next to an axis that may be empty, -1 is an error at run time.
+    # In a target, -1 is an error at run time if another dimension is 0.
     copied = (dim for dim, size in zip(result, target, strict=True) if size == 0)
     if -1 in target and not all(map(is_nonzero, copied)):
         raise Declined("a Reshape would need -1 next to a dimension that may be 0")

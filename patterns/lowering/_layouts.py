@@ -1,4 +1,4 @@
-"""Tensors with the channels along the last axis, for operators that expect them along axis 1."""
+"""Transposes that move the axis of the channels between the last axis and axis 1."""
 
 from xoptim.match import PatternRewriter
 

@@ -1,4 +1,4 @@
-"""What the lowerings of LinearAttention share: its operands and their sizes."""
+"""Base of the lowerings of LinearAttention: the operands and their sizes."""
 
 from typing import Any, ClassVar, Final
 
@@ -21,10 +21,10 @@ class _LowerLinearAttention(_Lowering):
 
     Refuses when:
     1. a size or the number of heads is not known, or 0.
-    2. the number of heads of queries or keys does not divide the number of states, the state is
+    2. the number of heads of queries or keys does not divide the number of states. Or the state is
        absent, or an attribute is not supported.
     3. the rate is one number for all heads, or an operand of the update rule is absent.
-    4. the type is not a 32-bit float.
+    4. the type is not float32.
     """
 
     min_opset = 13
@@ -71,15 +71,15 @@ class _LowerLinearAttention(_Lowering):
 
 
 def is_step(g: GraphView, m: Match) -> bool:
-    """Whether there is one token."""
+    """Whether queries, keys and values have one token."""
     return all(g.get_shape(name)[1] == 1 for name in (m.q, m.k, m.v))
 
 
 def is_gated(rule: str) -> bool:
-    """Whether the state decays."""
+    """Whether the state decays by the update rule."""
     return rule in ("gated", "gated_delta")
 
 
 def is_delta(rule: str) -> bool:
-    """Whether a new value replaces the value of its key, instead of being added to that."""
+    """Whether a new value replaces the old value of its key, instead of being added to it."""
     return rule in ("delta", "gated_delta")

@@ -1,4 +1,4 @@
-"""The base of the phase ``lower``, and how its patterns compute in 32-bit floats."""
+"""The base of the patterns of the phase ``lower``, and the types that they support."""
 
 from typing import ClassVar, Final
 
@@ -13,7 +13,7 @@ COMPUTED: Final = frozenset((*HALVES, TensorProto.FLOAT, TensorProto.DOUBLE))
 WIDE_FLOATS: Final = frozenset((TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16))
 """The floating-point types of 16 bits or more that onnxruntime's CPU provider computes with."""
 ATTENTION_FLOATS: Final = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16))
-"""The floating-point types of attention and rotary embeddings."""
+"""The floating-point types for which attention and rotary embeddings are lowered."""
 WIDE: Final = frozenset((TensorProto.INT64, TensorProto.UINT64, TensorProto.DOUBLE))
 """The types of 64 bits, which several providers lack."""
 
@@ -29,7 +29,7 @@ class _Lowering(EasyPatternOptimization):
 
 
 def axes_from(axis: int, rank: int | None) -> list[int] | None:
-    """All axes from ``axis`` on, ``None`` when that depends on an unknown ``rank``."""
+    """All axes from ``axis`` on, counted from the end; ``None`` if the rank must be known."""
     if axis < 0:
         return list(range(axis, 0))
     if rank is None:

@@ -1,4 +1,4 @@
-"""Parts of the formulas of normalizations, in at least 32 bits."""
+"""Parts of the formulas of normalizations, for operands of at least 32 bits."""
 
 from collections.abc import Sequence
 
@@ -19,22 +19,20 @@ def divided(g: PatternRewriter, x: str, axes: Sequence[int], epsilon: float) -> 
 
 
 def along_channels(g: PatternRewriter, vector: str, rank: int) -> str:
-    """A vector of one number for each channel, for a tensor of this rank with the channels along
-    axis 1.
-    """
+    """A vector with a number for each channel, to broadcast along axis 1 of a tensor of a rank."""
     spatial = list(range(1, rank - 1))
     return g.op.Unsqueeze(vector, axes=spatial) if spatial else vector
 
 
 def reshaped(g: PatternRewriter, x: str, target: Sequence[int] | None, like: str) -> str:
-    """The tensor in the shape ``target``, or where that is ``None``, in the shape of ``like``."""
+    """The tensor in the shape ``target``; if ``target`` is ``None``, in the shape of ``like``."""
     if target is None:
         return g.op.Reshape(x, g.op.Shape(like))
     return g.op.Reshape(x, np.array(target, dtype=np.int64))
 
 
 def leading_ones(g: GraphView, name: str, count: int) -> list[int]:
-    """The axes before the last ``count`` axes, if all have size 1; none otherwise."""
+    """The axes before the last ``count`` axes if all have size 1; an empty list otherwise."""
     shape = g.try_infer_shape(name) or ()
     leading = shape[: max(0, len(shape) - count)]
     return list(range(len(leading))) if all(dim == 1 for dim in leading) else []

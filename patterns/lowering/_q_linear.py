@@ -1,5 +1,5 @@
-"""The base of operators on 8-bit integers, as float operators between DequantizeLinear and
-QuantizeLinear.
+"""The base of the patterns that compute operators on 8-bit integers with floats, between
+DequantizeLinear and QuantizeLinear.
 """
 
 from typing import ClassVar, Final
@@ -14,7 +14,7 @@ from xoptim.match.trace import Optional, Symbol
 from ._lowering import _Lowering
 
 _MIN_SCALE: Final = 2.0**-100
-"""Scales and their reciprocals must be larger than this."""
+"""Lower bound of scales and of their reciprocals."""
 BYTES: Final = frozenset((TensorProto.UINT8, TensorProto.INT8))
 NOT_ONE: Final = "a scale or zero point may not be a scalar, or their shapes differ"
 """The refusal of scales for which `is_one` is false."""
@@ -24,11 +24,11 @@ class _QLinear(_Lowering):
     """An operator on 8-bit integers that stand for floats.
 
     What: dequantizes the operands, and quantizes the result.
-    Why: only ONNX Runtime's own providers run the operator; others support quantized models by
+    Why: only ONNX Runtime's own providers run the operator. Others support quantized models by
     QuantizeLinear and DequantizeLinear.
     Refuses when:
     1. the integers do not have 8 bits (checked by the matcher).
-    2. scales are not one constant of moderate size, or zero points have another shape.
+    2. a scale is not one constant of moderate size, or its zero point has another shape.
 
     Class attributes:
         scaled: the names of each scale and of its zero point in the pattern.
@@ -47,15 +47,13 @@ class _QLinear(_Lowering):
 
 
 def symbols(g: PatternBuilder, names: str, optional: str = "") -> list[Symbol]:
-    """Operands of a pattern, by their names; those in ``optional`` may be omitted."""
+    """Operands of a pattern by their names. The operands in ``optional`` may be omitted."""
     kinds = {name: Optional if name in optional.split() else Symbol for name in names.split()}
     return [g.symbol(name, kind) for name, kind in kinds.items()]
 
 
 def is_one(g: GraphView, scale: str, zero: str) -> bool:
-    """Whether there is one constant scale of moderate size, and a zero point of the same shape, if
-    any.
-    """
+    """Whether a scale is one constant of moderate size, and its zero point, if any, fits."""
     shape, number = g.try_infer_shape(scale), g.get_constant_scalar(scale)
     if number is None or not are_moderate(np.asarray(number)):
         return False
@@ -68,6 +66,6 @@ def are_moderate(scales: np.ndarray) -> bool:
 
 
 def quantized(g: PatternRewriter, x: str, scale: str, zero: str, dtype: int) -> str:
-    """The numbers as integers of a type; a zero point is always written, as it gives the type."""
+    """The numbers as integers of a type, which a zero point of QuantizeLinear states."""
     shape = g.static_shape(scale) or ()
     return g.op.QuantizeLinear(x, scale, zero or np.zeros(shape, numpy_dtype(dtype)))

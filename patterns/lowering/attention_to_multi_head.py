@@ -11,13 +11,13 @@ from ._lowering import _Lowering
 class AttentionToMultiHeadPattern(_Lowering):
     """Attention(q, k, v, mask) → com.microsoft.MultiHeadAttention(q, k, v, mask)
 
-    What: the operator of ONNX Runtime, which splits the heads itself.
-    Why: some of ONNX Runtime's providers, such as WebGPU, have a kernel of that operator only.
+    What: uses the operator of ONNX Runtime, which splits the heads itself.
+    Why: some of ONNX Runtime's providers, such as WebGPU, have a kernel of MultiHeadAttention only.
     Refuses when:
-    1. the type is not float (checked by the matcher).
+    1. the type is not float32 (checked by the matcher).
     2. q, k and v do not have three axes, or keys have fewer heads than queries.
-    3. the mask does not hold floats, (batch or 1, heads or 1, queries, keys).
-    4. scores are capped or a result, or the softmax has another precision.
+    3. the mask does not have floats and the shape (batch or 1, heads or 1, queries, keys).
+    4. the scores are capped, or are a result. Or the softmax has another precision.
     5. the attention is causal, but the numbers of queries and new keys may differ.
     6. the scale is not positive.
     """

@@ -14,7 +14,7 @@ from ._lowering import COMPUTED, narrowed, widened
 class _LowerActivation(LoweringByDefinition):
     """An activation.
 
-    What: 16-bit floats are computed in 32 bits, as in the operator.
+    What: writes the definition. 16-bit floats are computed in 32 bits, as in the operator.
     Why: some runtimes lack the operator.
     Refuses when:
     1. the type is unknown (checked by the matcher).
@@ -94,8 +94,8 @@ class LowerHardSwishPattern(_LowerActivation):
 class LowerMishPattern(_LowerActivation):
     """Mish(x) → x · n / (n + 2) with n = e · (e + 2) and e = Exp(Min(x, 20))
 
-    What: the fraction is Tanh(Log(1 + Exp(x))), and 1 beyond 20, where the square would overflow;
-    16-bit floats are computed in 32 bits, as in the operator.
+    What: writes the fraction, which equals Tanh(Log(1 + Exp(x))). The fraction is 1 for x above 20,
+    where the square would overflow. 16-bit floats are computed in 32 bits, as in the operator.
     """
 
     min_opset = 18
@@ -111,7 +111,7 @@ class LowerMishPattern(_LowerActivation):
 class LowerPReluPattern(_LowerActivation):
     """PRelu(x, slope) → Where(x < 0, x · slope, x)
 
-    What: the slope broadcasts as it does in the operator.
+    What: multiplies negative numbers by the slope, which broadcasts as in the operator.
     Why: some runtimes lack the operator.
     Refuses when:
     1. the type is unknown (checked by the matcher).
@@ -155,7 +155,7 @@ class LowerShrinkPattern(_LowerActivation):
     """Shrink(x, lambd, bias) → Where(x < -lambd, x + bias, Where(x > lambd, x - bias, 0))
 
     Refuses when:
-    1. the type is unknown, not a floating-point type, or has 64 bits: kernels compute in 32.
+    1. the type is unknown, not a floating-point type, or has 64 bits: kernels compute in 32 bits.
     2. an attribute is infinite or NaN.
     """
 
@@ -183,8 +183,9 @@ class LowerShrinkPattern(_LowerActivation):
 class LowerSoftplusPattern(_LowerActivation):
     """Softplus(x) → Relu(x) + Log(1 + Exp(-Abs(x)))
 
-    What: the logarithm of w = 1 + u as Log(w) + (u - (w - 1)) / w, which keeps the digits of a
-    small u; 16-bit floats are computed in 32 bits, as in the operator.
+    What: writes the logarithm of w = 1 + u as Log(w) + (u - (w - 1)) / w with u = Exp(-Abs(x)).
+    This formula keeps the digits of a small u. 16-bit floats are computed in 32 bits, as in the
+    operator.
     """
 
     operator = "Softplus"

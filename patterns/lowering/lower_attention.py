@@ -28,19 +28,19 @@ _WINDOWS: Final = ("left_window_size", "right_window_size")
 class LowerAttentionPattern(_Lowering):
     """Attention(q, k, v, mask) → Softmax(q · scale · kᵀ + mask) · v
 
-    What: splits and merges heads by Reshape and Transpose, joins earlier keys and values by Concat,
-    and repeats heads that serve several queries by Gather. A Boolean mask, and is_causal, become
-    numbers that are added to the scores; a query that sees no key gives 0.
+    What: splits and merges heads by Reshape and Transpose, and joins earlier keys and values by
+    Concat. Gather repeats key and value heads that serve several query heads. A Boolean mask, and
+    is_causal, become numbers that are added to the scores. A query that sees no key gives 0.
     Why: few runtimes have the operator.
     Refuses when:
-    1. the types are not float or float16, or differ.
+    1. the types are not float32 or float16, or differ.
     2. the number or the size of the heads is unknown, or q, k and v do not have the same number of
        axes.
     3. the mask has another type, or is not known to be as long as the keys.
-    4. the number of valid keys is an operand, the softmax has another precision, or an attribute is
-       not finite.
+    4. the number of valid keys is an operand. Or the softmax has another precision, or an attribute
+       is not finite.
     5. scores after the mask are a result.
-    6. a window hides keys that are far from a query (since set 25).
+    6. a window hides keys that are far from a query (since operator set 25).
     7. the attention is causal, but the numbers of queries and new keys may differ: kernels hide no
        key from a single query.
     """
@@ -153,14 +153,12 @@ class LowerAttentionPattern(_Lowering):
 
 
 def _are_finite(written: Mapping[str, Any]) -> bool:
-    """Whether the scale is finite, and the limit of the scores finite and not negative."""
+    """Whether the scale is finite, and the limit of the scores is finite and not negative."""
     return math.isfinite(written.get("scale", 1.0)) and 0 <= written.get("softcap", 0.0) < math.inf
 
 
 def _sizes(g: GraphView, m: Match) -> list[tuple[int, int]] | None:
-    """The number and the size of the heads of queries, keys and values, ``None`` where they are
-    unknown.
-    """
+    """The number and the size of the heads of queries, keys and values; ``None`` if unknown."""
     counts = [m.written.get(name, 0) for name in ("q_num_heads", "kv_num_heads", "kv_num_heads")]
     sizes: list[tuple[int, int]] = []
     shapes = [g.try_infer_shape(name) or () for name in (m.q, m.k, m.v)]
@@ -177,7 +175,7 @@ def _sizes(g: GraphView, m: Match) -> list[tuple[int, int]] | None:
 
 
 def _keys(g: GraphView, m: Match) -> Dim:
-    """The number of keys, with those of earlier calls."""
+    """The number of keys, earlier keys included."""
     shape = g.get_shape(m.k)
     past = g.try_infer_shape(m.past_key) if m.past_key else None
     return shape[-2] if past is None else past[-2] + shape[-2]

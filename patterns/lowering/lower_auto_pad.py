@@ -20,7 +20,7 @@ from ._lowering import _Lowering
 class _LowerAutoPad(_Lowering):
     """An `operator` with windows and the attribute auto_pad.
 
-    What: writes the pads that follow from the sizes, and none for VALID.
+    What: writes the pads that follow from the sizes, or no pads for VALID.
     Why: many runtimes read explicit pads only.
     Refuses when:
     1. the axes of the image are not static, or the sizes of the window are not known.
@@ -106,8 +106,8 @@ def same_pads(
 
     ``None`` when an axis of the image is not static.
 
-    A result has ceil(length / stride) elements; an odd pad is longer by one at the end (upper) or
-    at the beginning.
+    An axis of the result has ceil(length / stride) elements. If the number of padded elements is
+    odd, one more is at the end (``upper``) or at the beginning.
     """
     strides = form.get("strides") or [1] * len(kernel)
     dilations = form.get("dilations") or [1] * len(kernel)

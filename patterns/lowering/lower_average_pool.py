@@ -8,10 +8,10 @@ from ._lowering import _Lowering
 class LowerAveragePoolPattern(_Lowering):
     """AveragePool(x, pads, count_include_pad=1) → AveragePool(Pad(x))
 
-    What: pads with zeros first, which then count as any other number.
-    Why: some providers do not count pads, or run windows without pads only.
+    What: pads with zeros first, which then count like other numbers.
+    Why: some providers do not count pads, or support AveragePool without pads only.
     Refuses when:
-    1. pads do not count, or there are none, or auto_pad gives them.
+    1. pads do not count (count_include_pad is 0), there are no pads, or auto_pad is set.
     2. the size of the result is rounded up: windows may then reach beyond the pads.
     3. the rank is unknown.
     """

@@ -11,12 +11,11 @@ class LowerBitShiftPattern(_Lowering):
     """BitShift(x, n, direction="LEFT") → Mul(x, 2^n), BitShift(x, n, direction="RIGHT") → Div(x,
     2^n)
 
-    What: multiplies or divides by powers of two; the bits beyond the size of the type are lost in
-    both forms.
+    What: multiplies or divides by powers of two. Bits beyond the size of the type are lost in both
+    forms.
     Why: some runtimes lack operators on bits.
     Refuses when:
-    1. the numbers of bits are not constants, or one is not smaller than the number of bits of the
-       type.
+    1. n is not constant, or an element of n is not smaller than the number of bits of the type.
     """
 
     exactness = "exact"

@@ -21,9 +21,9 @@ _TYPES: Final = {
     (8, False): TensorProto.UINT8,
 }
 BITS: Final = (4, 8)
-"""The numbers of bits of all operators with block-wise quantized weights."""
+"""Numbers of bits that all operators with block-wise quantized weights support."""
 _ROW_BITS: Final = (2, *BITS)
-"""The numbers of bits of those with rows of blocks."""
+"""Numbers of bits that GatherBlockQuantized and MatMulNBits support."""
 _ATTRIBUTES: Final = {"bits", "block_size", "gather_axis", "quantize_axis"}
 _EXACT: Final = (0, 1)
 """Levels of accuracy with which the kernels compute in 32-bit floats."""
@@ -40,16 +40,16 @@ class LowerGatherBlockQuantizedPattern(_LowerBlocks):
     """com.microsoft.GatherBlockQuantized(w, i, s, z) → Gather(DequantizeLinear(w, s, z,
     block_size=b), i)
 
-    What: stores the integers of 4 or 8 bits as a matrix of their own type, which is signed without
-    zero points; integers of 2 bits are stored in 4. The embedding is dequantized before rows are
-    read, as Gather reads no int4.
-    Why: only ONNX Runtime's own providers run the operator; OpenVINO and others support block-wise
+    What: stores the integers as a matrix of a type of 4 or 8 bits, which is signed if there are no
+    zero points. Integers of 2 bits are stored in 4 bits. The embedding is dequantized before Gather
+    reads rows, since Gather does not support int4.
+    Why: only ONNX Runtime's own providers run the operator. OpenVINO and others support block-wise
     quantization by DequantizeLinear.
     Refuses when:
     1. the embedding, scales or zero points are not constant.
-    2. the embedding is not a matrix of bytes whose rows consist of whole blocks, or something other
-       than rows is read.
-    3. the scales are not float.
+    2. the embedding is not a matrix of bytes whose rows consist of complete blocks. Or the operator
+       does not read rows.
+    3. the scales are not float32.
     """
 
     constant_operands = ("w", "s", "z")  # (1)
@@ -128,15 +128,15 @@ class LowerGatherBlockQuantizedPattern(_LowerBlocks):
 class LowerMatMulNBitsPattern(_LowerBlocks):
     """com.microsoft.MatMulNBits(x, w, s, z) → MatMul(x, DequantizeLinear(w, s, z, block_size=b))
 
-    What: stores the integers of 4 or 8 bits as a matrix of their own type, which is signed without
-    zero points; integers of 2 bits are stored in 4.
-    Why: only ONNX Runtime's own providers run the operator; OpenVINO and others support block-wise
+    What: stores the integers as a matrix of a type of 4 or 8 bits, which is signed if there are no
+    zero points. Integers of 2 bits are stored in 4 bits.
+    Why: only ONNX Runtime's own providers run the operator. OpenVINO and others support block-wise
     quantization by DequantizeLinear.
     Refuses when:
     1. the weights, scales or zero points are not constant.
-    2. the integers do not have 2, 4 or 8 bits, or a row does not consist of whole blocks.
-    3. the types are not float, or zero points are not integers.
-    4. the operator may quantize x (`accuracy_level`), which MatMul does not do.
+    2. the integers do not have 2, 4 or 8 bits, or a row does not consist of complete blocks.
+    3. the types are not float32, or zero points are not integers.
+    4. the operator may quantize x (`accuracy_level`), but MatMul would not.
     5. the rank of x is unknown or 1, or the bias is not as long as a row of the result.
     """
 
@@ -216,15 +216,17 @@ class LowerMatMulNBitsPattern(_LowerBlocks):
 
 
 def unpacked(rows: Array, bits: int, count: int) -> Array:
-    """The first ``count`` integers of each row of bytes; the lowest bits of a byte come first."""
+    """The first ``count`` integers of each row of bytes, beginning with the low bits of a byte."""
     mask = (1 << bits) - 1
     parts = np.stack([(rows >> shift) & mask for shift in range(0, 8, bits)], axis=-1)
     return parts.reshape(len(rows), -1)[:, :count]
 
 
 def stored(integers: Array, bits: int, *, is_centred: bool) -> Array:
-    """Integers in a type of ``bits`` bits, or of 4 for 2 bits; with ``is_centred``, for operators
-    without zero points, in a signed type with 0 for the middle.
+    """Integers in a type of ``bits`` bits, or of 4 bits for 2.
+
+    With ``is_centred``, the type is signed, and 0 stands for the middle of the range: this is for
+    operators without zero points.
     """
     dtype = numpy_dtype(_TYPES[bits, is_centred])
     shifted = integers.astype(np.int16) - (1 << (bits - 1)) if is_centred else integers

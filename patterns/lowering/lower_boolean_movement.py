@@ -24,10 +24,10 @@ _OF_FLOATS: Final = ("Slice",)
 
 
 class LowerBooleanMovementPattern(PatternOptimization):
-    """Gather(x, i) of Booleans → Cast(Gather(Cast(x, to=int32), i), to=bool), likewise Transpose,
-    Concat, ...
+    """Gather(x, i) of Booleans → Cast(Gather(Cast(x, to=int32), i), to=bool). The same for
+    Transpose, Concat, ...
 
-    What: moves the integers 0 and 1 instead of Booleans; for Slice, floats.
+    What: moves the integers 0 and 1 instead of Booleans. Slice moves the floats 0 and 1.
     Why: WebGPU and many NPUs compute with Booleans, but do not move them.
     Refuses when:
     1. the elements are not Booleans.

@@ -29,7 +29,7 @@ class _LowerByDefinition(LoweringByDefinition):
 class LowerAbsPattern(_LowerByDefinition):
     """Abs(x) of integers → Max(x, Sub(0, x))
 
-    What: takes the larger one of a number and its negative; the least integer is its own negative,
+    What: computes the maximum of a number and its negative. The lowest integer is its own negative,
     as in Abs.
     Why: WebGPU has Abs for floats only.
     Refuses when:
@@ -51,9 +51,9 @@ class LowerAbsPattern(_LowerByDefinition):
 class LowerCastToBoolPattern(_LowerByDefinition):
     """Cast(x, to=BOOL) → Not(Equal(x, 0))
 
-    What: a number that is not 0 is true, also NaN.
-    Why: some providers have no conversion from floats to truth values; Qualcomm's QNN has none from
-    16 bits.
+    What: compares with 0. All other numbers are true, also NaN.
+    Why: some providers have no conversion from floats to truth values. Qualcomm's QNN has no
+    conversion from 16 bits.
     Refuses when:
     1. the numbers are not floats of 16, 32 or 64 bits.
     2. the Cast is to another type.
@@ -85,7 +85,7 @@ class LowerCastToBoolPattern(_LowerByDefinition):
 class LowerCeilPattern(_LowerByDefinition):
     """Ceil(x) → Neg(Floor(Neg(x)))
 
-    What: rounds the negated number down.
+    What: rounds the negated number down, and negates the result.
     Refuses when:
     1. the numbers are not floats of 16, 32 or 64 bits.
     """
@@ -105,8 +105,8 @@ class LowerDynamicQuantizeLinearPattern(_LowerByDefinition):
     """DynamicQuantizeLinear(x) → QuantizeLinear(x, scale, zero) with scale = (max(x, 0) - min(x,
     0)) / 255
 
-    What: scale and zero point by ReduceMax and ReduceMin, as ONNX defines the operator; the scale
-    is 1 where all numbers are 0.
+    What: computes scale and zero point by ReduceMax and ReduceMin, as ONNX defines the operator.
+    The scale is 1 if all numbers are 0.
     Why: most runtimes lack the operator.
     Refuses when:
     1. the type is unknown (checked by the matcher).
@@ -129,10 +129,11 @@ class LowerDynamicQuantizeLinearPattern(_LowerByDefinition):
 
 
 class LowerRoundPattern(_LowerByDefinition):
-    """Round(x) → Floor(x), or 1 more where the rest is above 1/2, or 1/2 and Floor(x) is odd
+    """Round(x) → Floor(x), or Floor(x) + 1 if x - Floor(x) is above 1/2, or is 1/2 and Floor(x) odd
 
-    What: rounds halves to even numbers. The rest x - Floor(x) is exact but for negative numbers
-    near 0: where the rest is rounded to 1/2 or 1, the result is still 0, as it should be.
+    What: rounds halves to even numbers. The difference x - Floor(x) is exact, except for negative
+    numbers near 0. If such a difference is rounded to 1/2 or 1, the result is still 0, as for
+    Round.
     Refuses when:
     1. the numbers are not floats of 16, 32 or 64 bits.
     """
@@ -158,7 +159,7 @@ class LowerRoundPattern(_LowerByDefinition):
 class LowerSignPattern(_LowerByDefinition):
     """Sign(x) → Where(Greater(x, 0), 1, Where(Less(x, 0), -1, x))
 
-    What: selects by two comparisons; 0 and NaN stay as they are.
+    What: selects by two comparisons. 0 and NaN are returned unchanged.
     Refuses when:
     1. the numbers do not have 32 or 64 bits: in 16 bits, onnxruntime turns NaN into 0.
     """

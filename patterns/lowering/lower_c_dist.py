@@ -13,12 +13,12 @@ _METRICS: Final = ("sqeuclidean", "euclidean")
 class LowerCDistPattern(_Lowering):
     """com.microsoft.CDist(a, b) → Max(a² + b² - 2 · a · bᵀ, 0), with Sqrt for the metric euclidean
 
-    What: the sums of squares of the rows by ReduceSumSquare, the products by Gemm.
+    What: computes the sums of squares of the rows by ReduceSumSquare, and the products by Gemm.
     Why: only ONNX Runtime's CPU provider runs the operator, which skl2onnx writes for nearest
     neighbours and Gaussian processes.
     Refuses when:
-    1. the type is neither float nor double (checked by the matcher).
-    2. the metric is another one: the kernel has none either.
+    1. the type is neither float32 nor float64 (checked by the matcher).
+    2. the metric is neither euclidean nor sqeuclidean: kernels support no others.
     3. the ranks are not 2.
     """
 

@@ -17,14 +17,14 @@ class LowerCausalConvWithStatePattern(_Lowering):
     """com.microsoft.CausalConvWithState(x, w, b, past) → Conv(Concat(past, x), w, b), and the
     last columns of the Concat
 
-    What: a depthwise convolution behind the columns of the last step, or behind zeros; its
-    activation SiLU is Sigmoid and Mul.
+    What: writes a depthwise convolution of x behind the columns of the last step, or behind zeros.
+    The activation SiLU becomes Sigmoid and Mul.
     Why: only ONNX Runtime's own providers run the operator, which onnxruntime-genai writes for
     Qwen3.5 and Mamba.
     Refuses when:
-    1. the type is not float (checked by the matcher).
-    2. the convolution has more than one axis, the channels are the last axis, or another attribute
-       is set.
+    1. the type is not float32 (checked by the matcher).
+    2. the convolution has more than one axis, or the channels are the last axis. Or an attribute
+       is set that the pattern does not know.
     3. the number of channels or the length of the kernel is unknown, or the kernel has one column.
     """
 
@@ -44,8 +44,8 @@ class LowerCausalConvWithStatePattern(_Lowering):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node, written, shape = m.nodes[0], m.written, g.try_infer_shape(m.w) or ()
-        others = any(written[name] for name in written.keys() - _KNOWN)
-        if others or written.get("ndim", 1) != 1 or written.get("channels_last"):  # (2)
+        has_unknown = any(written[name] for name in written.keys() - _KNOWN)
+        if has_unknown or written.get("ndim", 1) != 1 or written.get("channels_last"):  # (2)
             return self.none(node, msg="an attribute has another value than its default")
         if written.get("activation", "none") not in ("none", *_SILU):  # (2)
             return self.none(node, msg="the activation is unknown")

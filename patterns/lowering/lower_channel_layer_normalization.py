@@ -11,13 +11,13 @@ class LowerChannelLayerNormalizationPattern(_Lowering):
     """Transpose(LayerNormalization(Transpose(x), scale)) → (x - mean) / √(mean of (x - mean)² +
     epsilon) · scale over axis 1
 
-    What: writes the formula along the axis of channels, where it is; 16-bit floats are computed in
-    32 bits, as in the operator.
-    Why: a device without LayerNormalization needs no Transposes either. ConvNeXt normalizes the
-    channels of images between Transposes.
+    What: writes the formula along axis 1, the axis of channels. 16-bit floats are computed in 32
+    bits, as in the operator.
+    Why: without LayerNormalization, the channels need not be the last axis, and the Transposes are
+    superfluous. ConvNeXt normalizes the channels of images between Transposes.
     Refuses when:
     1. the Transposes do not move axis 1 to the end and back, or the rank is less than 3.
-    2. the mean or the standard deviation is read.
+    2. another node reads the mean or the standard deviation.
     3. scale or bias is not known to be a vector, or more than one axis is normalized.
     """
 

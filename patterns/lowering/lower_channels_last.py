@@ -14,7 +14,8 @@ from ._lowering import ATTENTION_FLOATS, _Lowering
 class _LowerChannelsLast(_Lowering):
     """An operator of ``com.microsoft`` whose channels may be the last axis.
 
-    What: the standard operator, with the channels moved to axis 1 and back by Transpose.
+    What: writes the standard operator between Transposes, which move the channels to axis 1 and
+    back.
     Why: only ONNX Runtime's own providers run the operator.
     """
 
@@ -56,7 +57,7 @@ class LowerNhwcMaxPoolPattern(_LowerChannelsLast):
 class LowerContribQLinearConvPattern(_LowerChannelsLast):
     """com.microsoft.QLinearConv(x, ...) → Transpose(QLinearConv(Transpose(x), ...))
 
-    What: the standard operator, between Transposes where the channels are the last axis.
+    What: writes the standard operator, between Transposes if the channels are the last axis.
     Refuses when:
     1. the rank is unknown.
     """
@@ -89,7 +90,8 @@ class LowerContribQLinearConvPattern(_LowerChannelsLast):
 class LowerNhwcConvPattern(_LowerChannelsLast):
     """com.microsoft.NhwcConv(x, w, bias) → Transpose(Conv(Transpose(x), w, bias))
 
-    Why: ONNX Runtime runs the operator on CUDA only; its optimizer for diffusion models writes it.
+    Why: ONNX Runtime runs the operator on CUDA only. Its optimizer for diffusion models writes
+    NhwcConv.
     Refuses when:
     1. the rank is unknown.
     2. the type is not float32 or float16 (checked by the matcher).

@@ -1,4 +1,4 @@
-"""Integers that are chosen by a comparison: Min, Max, Abs."""
+"""Min, Max and Abs of integers by a comparison and Where."""
 
 from typing import ClassVar, Final
 
@@ -16,7 +16,7 @@ class _LowerChoice(_Lowering):
 
     Why: WebGPU has the operator for floats only, or not at all.
     Refuses when:
-    1. the elements are not integers of 32 or 64 bits: a NaN has no order.
+    1. the elements are not integers of 32 or 64 bits: comparisons with NaN are false.
     """
 
     exactness = "exact"
@@ -66,7 +66,7 @@ class LowerIntegerMaxPattern(_LowerChoice):
 class LowerIntegerAbsPattern(_LowerChoice):
     """Abs(x) of integers → Where(x < 0, -x, x)
 
-    What: negates negative numbers; the least integer of a type is its own opposite in both forms.
+    What: negates negative numbers. The lowest integer of a type is its own negative in both forms.
     """
 
     operator = "Abs"

@@ -14,15 +14,15 @@ class LowerContribAttentionPattern(_Lowering):
     """com.microsoft.Attention(x, w, b, padding) → Softmax(q · scale · kᵀ + mask) · v with q, k, v =
     Split(x · w + b)
 
-    What: one MatMul for queries, keys and values, whose heads are split and merged by Reshape and
-    Transpose. Padding, and keys after a query, become numbers that are added to the scores. Padding
-    of the form (batch) is the number of keys that are read.
+    What: computes queries, keys and values by one MatMul, and splits and merges their heads by
+    Reshape and Transpose. Padding, and keys after a query, become numbers that are added to the
+    scores. Padding of the shape (batch) is the number of keys that are read.
     Why: only ONNX Runtime's own providers run the operator.
     Refuses when:
-    1. the types are not float or float16, or differ.
+    1. the types are not float32 or float16, or differ.
     2. the sizes of the weight, or of heads, are unknown, or the rank of x is not 3.
-    3. the padding does not have the form (batch, keys) or (batch), or the added mask (batch, heads,
-       queries, keys).
+    3. the padding does not have the shape (batch, keys) or (batch). Or the added mask does not have
+       the shape (batch, heads, queries, keys).
     4. heads are rotated, or the cache is a buffer of fixed length.
     """
 
@@ -66,7 +66,7 @@ class LowerContribAttentionPattern(_Lowering):
             return self.none(node, msg="the past keys and values have an unknown shape")
         keys = past[3] + shape[1]
         padding = g.try_infer_shape(m.padding) if m.padding else (shape[0], keys)
-        if padding == (shape[0],):  # lengths, which become padding of that form
+        if padding == (shape[0],):  # lengths, which become padding of the shape (batch, keys)
             padding = (shape[0], keys)
         name = m.get("mask")
         mask = (g.try_infer_shape(name) or ()) if name else (1, 1, shape[1], keys)
@@ -143,7 +143,7 @@ class LowerContribAttentionPattern(_Lowering):
 
 
 def _padding(g: PatternRewriter, lengths: str, x: str, past: str) -> str:
-    """The padding (batch, keys) of sequences of these lengths: 1 for a key that is read, else 0."""
+    """The padding (batch, keys) of sequences with ``lengths``: 1 for a key that is read, else 0."""
     count = g.op.Squeeze(g.op.Shape(x, start=1, end=2), axes=[0])
     if past:
         count = g.op.Add(g.op.Squeeze(g.op.Shape(past, start=3, end=4), axes=[0]), count)
@@ -153,8 +153,9 @@ def _padding(g: PatternRewriter, lengths: str, x: str, past: str) -> str:
 
 
 def _widths(g: GraphView, m: Match) -> list[int] | None:
-    """The number of features in all heads of queries, of keys, and of values, ``None`` where one is
-    unknown.
+    """The number of features in all heads of queries, of keys, and of values.
+
+    ``None`` if a number is unknown.
     """
     total = (g.try_infer_shape(m.w) or ())[-1:]
     if g.info(m.w).rank != 2 or g.info(m.b).rank != 1 or not total or not isinstance(total[0], int):

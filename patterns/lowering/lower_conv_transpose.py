@@ -17,10 +17,9 @@ class LowerConvTransposePattern(_Lowering):
     the window flipped. The zeros after the last element count as pads.
     Why: several providers have no kernel of ConvTranspose.
     Refuses when:
-    1. the weight is not constant, or not finite: it is multiplied by zeros.
+    1. the weight is not constant, or not finite: zeros between the elements multiply it.
     2. there are strides, and an axis of the image is not static.
-    3. an attribute gives the shape of the result, a rule gives the pads, or a pad is longer than
-       the window.
+    3. output_shape or auto_pad is set, or a pad is longer than the window.
     """
 
     min_opset = 11

@@ -4,14 +4,14 @@ from xoptim.match.trace import Scalar, Symbol
 from ._lowering import _Lowering, narrowed, widened
 
 _MAX_LENGTH = 1 << 12
-"""Longer rows are left to a runtime that has the operator: twelve steps of four nodes are many."""
+"""Maximum length of the axis. A row of this length takes twelve steps of several nodes each."""
 
 
 class LowerCumSumPattern(_Lowering):
     """CumSum(x) → s = x + shifted(x, 1), t = s + shifted(s, 2), t + shifted(t, 4), ...
 
-    What: adds rows that are moved by growing distances: ten steps for a row of 1000. A MatMul with
-    a triangular matrix would spread NaN and infinity over the row.
+    What: adds rows that are shifted by 1, 2, 4, ... elements: ten steps for a row of 1000. A MatMul
+    with a triangular matrix would spread NaN and infinity over the row.
     Why: several providers have no kernel of CumSum.
     Refuses when:
     1. the axis is not constant or not static, or longer than 4096.

@@ -11,7 +11,8 @@ class _LowerDiffusion(_Lowering):
     """A fused operator of ``com.microsoft`` for diffusion models.
 
     What: writes the standard operators.
-    Why: ONNX Runtime runs the operator on CUDA only; its optimizer for diffusion models writes it.
+    Why: ONNX Runtime runs the operator on CUDA only. Its optimizer for diffusion models writes such
+    operators.
     Refuses when:
     1. the type is not float32 or float16 (checked by the matcher).
     2. the other operands are not known to broadcast to x.
@@ -46,7 +47,7 @@ class LowerBiasAddPattern(_LowerDiffusion):
 class LowerBiasSplitGeluPattern(_LowerDiffusion):
     """com.microsoft.BiasSplitGelu(x, bias) → left · Gelu(right) with left, right = Split(x + bias)
 
-    What: Gelu is the operator of the standard from operator set 20 on, com.microsoft.Gelu below.
+    What: writes the standard operators. Below operator set 20, Gelu is com.microsoft.Gelu.
     Refuses when:
     1. the type is not float32 or float16 (checked by the matcher).
     2. the number of features is unknown or odd, or the bias is not known to broadcast to x.

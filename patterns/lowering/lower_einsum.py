@@ -24,8 +24,8 @@ class _LowerEinsum(_Lowering):
     Why: several providers have no kernel of Einsum, or only for some equations.
     Refuses when:
     1. the ranks are unknown, or a letter occurs twice in one term.
-    2. the lengths of axes with one letter are not known to be the same, or a Reshape would need
-       sizes at run time.
+    2. axes with the same letter may have different lengths, or a Reshape would need sizes at run
+       time.
     3. a summed axis that only one operand has may be empty.
     """
 
@@ -35,8 +35,9 @@ class _LowerEinsum(_Lowering):
 class LowerEinsumPattern(_LowerEinsum):
     """Einsum(x, y, equation) → Reshape(MatMul(Reshape(Transpose(x)), Reshape(Transpose(y))))
 
-    What: brings the axes of both operands into the order that one MatMul needs, and joins them;
-    without axes to sum, Mul. Axes to sum that only one operand has are summed first.
+    What: brings the axes of both operands into the order that one MatMul needs, and joins them. If
+    there are no common axes to sum, Mul replaces the MatMul. Axes to sum that only one operand has
+    are summed first.
     """
 
     derives = ("plan", "factors")
@@ -73,8 +74,8 @@ class LowerEinsumPattern(_LowerEinsum):
         factors: Sequence[tuple[list[int], EquationOperand]],
     ) -> str:
         if plan is None:
-            both = zip((x, y), factors, strict=True)
-            return g.op.Mul(*(_factor(g, name, *changes) for name, changes in both))
+            operands = zip((x, y), factors, strict=True)
+            return g.op.Mul(*(_factor(g, name, *changes) for name, changes in operands))
         names = [(x, y)[place] for place in plan.order]
         result = g.op.MatMul(*map(_side, (g, g), names, plan.sides))
         result = g.op.Reshape(result, shape=plan.target) if plan.target is not None else result
@@ -100,7 +101,7 @@ class LowerEinsumPattern(_LowerEinsum):
 class LowerEinsumOnePattern(_LowerEinsum):
     """Einsum(x, equation) → Transpose(ReduceSum(x))
 
-    What: sums the axes that the result lacks, and permutes the others.
+    What: sums the axes that the result lacks, and permutes the remaining axes.
     Refuses when:
     1. the rank is unknown, or the operand repeats a label of the equation.
     """
@@ -136,11 +137,11 @@ class LowerEinsumOnePattern(_LowerEinsum):
 class LowerEinsumManyPattern(_LowerEinsum):
     """Einsum(x, y, z, equation) → Einsum(Einsum(x, y), z)
 
-    What: combines the first two operands, summed over the letters that no other term has, and then
-    their result with the rest.
+    What: combines the first two operands, summed over the letters that no other term has. A second
+    Einsum combines the result with the remaining operands.
     Refuses when:
     1. the ranks are unknown, or a letter occurs twice in one term.
-    2. the lengths of axes with one letter are not known to be the same.
+    2. axes with the same letter may have different lengths.
     3. an axis that is summed first may be empty.
     """
 
@@ -162,12 +163,12 @@ class LowerEinsumManyPattern(_LowerEinsum):
         if lengths is None:  # (2)
             return self.none(m.nodes[0], msg="dimensions with the same label may differ")
         later = "".join(terms) + result
-        both = "".join(c for c in dict.fromkeys(first + second) if c in later)
-        summed = sorted(set(first + second) - set(both))
+        product = "".join(c for c in dict.fromkeys(first + second) if c in later)
+        summed = sorted(set(first + second) - set(product))
         if reason := may_be_empty(g, [lengths[letter] for letter in summed]):  # (3)
             return self.none(m.nodes[0], msg=reason)
-        rest = ",".join([both, *terms])
-        return m.derive(inner=f"{first},{second}->{both}", outer=f"{rest}->{result}")
+        operands = ",".join([product, *terms])
+        return m.derive(inner=f"{first},{second}->{product}", outer=f"{operands}->{result}")
 
     def apply_pattern(
         self, g: PatternRewriter, parts: Sequence[str], inner: str, outer: str

@@ -9,13 +9,13 @@ from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewri
 from ._lowering import _Lowering
 
 _MAX_ELEMENTS = 1 << 16
-"""Largest number of elements of the constant."""
+"""Maximum number of elements of the constant."""
 
 
 class LowerExpandPattern(_Lowering):
-    """Expand(x, shape) → Mul(x, ones), And(x, true) for truth values
+    """Expand(x, shape) → Mul(x, ones), or And(x, true) for truth values
 
-    What: broadcasts by an elementwise operator: a product with 1 keeps all numbers, also NaN and
+    What: broadcasts by an elementwise operator. A product with 1 keeps all numbers, also NaN and
     infinity.
     Why: several providers have no kernel of Expand.
     Refuses when:

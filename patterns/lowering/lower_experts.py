@@ -25,12 +25,12 @@ _EXACT: Final = (0, 1)
 class _LowerExperts(_Lowering):
     """A mixture of experts of ``com.microsoft``.
 
-    What: a Scan over the experts. Each step gathers the tokens that have chosen the expert,
-    computes both MatMuls for them, and adds the results to those of the experts before.
+    What: writes a Scan over the experts. Each step gathers the tokens that have chosen the expert,
+    computes both MatMuls for them, and adds the results to the sum of the earlier experts.
     Why: only ONNX Runtime's own providers run the operator.
     """
 
-    exactness = "finite"  # the kernels choose other experts where logits are NaN
+    exactness = "finite"  # the kernels choose other experts if logits are NaN
     min_opset = 16
     derives: ClassVar[tuple[str, ...]] = ("layers", "total", "width", "rank")
 
@@ -51,7 +51,7 @@ class _LowerExperts(_Lowering):
         )
 
     def activation(self, m: Match) -> str | Swiglu | None:
-        """The activation, ``None`` for one that no kernel of the CPU computes."""
+        """The activation, ``None`` for an activation that no kernel of the CPU computes."""
         kind = m.written.get("activation_type", "relu")
         if kind == "swiglu" and m.written.get("swiglu_fusion", 0) == 1:
             defaults = zip(_SWIGLU, (1.0, 0.0, float("inf")), strict=True)
@@ -61,7 +61,10 @@ class _LowerExperts(_Lowering):
     def applied(
         self, g: PatternRewriter, x: str, router: tuple[str, str], layers: Layers, **m: Any
     ) -> str:
-        """The nodes of the mixture; ``router`` are the logits, and the weights if they differ."""
+        """The result of the mixture.
+
+        ``router`` are the logits and the weights of the experts' results, empty for the softmax.
+        """
         written, width = m["written"], m["width"]
         factors = routing(
             g,
@@ -81,8 +84,8 @@ class LowerMoEPattern(_LowerExperts):
     b2
 
     Refuses when:
-    1. a type is not float.
-    2. the rank of x is unknown, or the shapes of weights and biases are, or do not fit.
+    1. a type is not float32.
+    2. the rank of x, or a shape of weights or biases, is unknown. Or the shapes do not fit.
     3. the activation has no kernel on CPUs, or an attribute is not known.
     4. there are weights of a third MatMul, which only CUDA supports.
     """
@@ -168,19 +171,19 @@ class LowerQMoEPattern(_LowerExperts):
     """com.microsoft.QMoE(x, logits, w1, s1, b1, w2, s2, b2) → Scan over experts of
     f(x · DequantizeLinear(w1, s1)ᵀ + b1) · DequantizeLinear(w2, s2)ᵀ + b2
 
-    What: as `LowerMoE`, with the weights by DequantizeLinear in blocks along the rows, which are
-    stored as integers of 4 or 8 bits in a type of their own.
+    What: writes the Scan of `LowerMoE`. DequantizeLinear computes the weights from blocks of
+    integers along the rows, which are stored in a type of 4 or 8 bits.
     Refuses when:
-    1. a type is not float, or weights, scales or zero points are not constant.
-    2. the rank of x is unknown, or the shapes of weights and biases are, or do not fit.
+    1. a type is not float32, or weights, scales or zero points are not constant.
+    2. the rank of x, or a shape of weights or biases, is unknown. Or the shapes do not fit.
     3. the activation has no kernel on CPUs, or an attribute is not known.
     4. there are weights of a third MatMul, or other operands that only CUDA supports.
-    5. the integers do not have 4 or 8 bits, a row does not consist of whole blocks, or a scale or
-       a bias is too large, as kernels turn NaN into 0 where they compute Relu.
+    5. the integers do not have 4 or 8 bits, or a row does not consist of complete blocks. Or a
+       scale or a bias is so large that results may be NaN, which Relu in the kernels turns into 0.
     6. the kernel may quantize x: block-wise with 8 bits, or with 4 bits by `accuracy_level`.
-    7. the weights of the experts come from the logits, and are not declared to be normalized: the
-       kernel on CPUs normalizes them all the same.
-    8. one MatMul has zero points and the other one has none, which kernels compute in another way.
+    7. the weights of the experts come from the logits, and normalize_routing_weights is not 1. The
+       kernel on CPUs normalizes them even then.
+    8. only one MatMul has zero points, which kernels compute in another way.
     """
 
     min_opset = 21
@@ -303,8 +306,8 @@ def _matrices(
 ) -> list[Array] | None:
     """Integers (experts, columns, rows), and scales and zero points with one number for each block.
 
-    ``None`` when the shapes do not fit. There are no zero points in the list when the operator has
-    none: the integers are signed then.
+    ``None`` when the shapes do not fit. Without zero points, the list has two arrays, and the
+    integers are signed.
     """
     weights, scales, zeros = (constant(g, name) for name in names)
     if weights.ndim != 3 or weights.dtype != np.uint8:

@@ -6,13 +6,13 @@ from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewri
 from ._lowering import _Lowering
 
 _MAX_ELEMENTS = 1 << 20
-"""Largest number of elements of the constant."""
+"""Maximum number of elements of the constant."""
 
 
 class LowerEyeLikePattern(_Lowering):
     """EyeLike(x) → constant
 
-    What: writes the matrix, which depends on the shape of ``x`` alone.
+    What: writes the matrix as a constant, since it depends on the shape of ``x`` alone.
     Why: several providers have no kernel of EyeLike.
     Refuses when:
     1. the shape is not static, or the matrix has more than a million elements.

@@ -30,11 +30,11 @@ class LowerFakeQuantizationPattern(_Lowering):
     What: rounds activations as the two operators do, in float32.
     Why: WebGPU has no QuantizeLinear.
     Refuses when:
-    1. scale or zero point is not a constant with one element, or differs between the two operators,
-       or the type is not float.
+    1. the type is not float32. Or the scale or the zero point is not a constant with one element,
+       or differs between the two operators.
     """
 
-    exactness = "finite"  # NaN stays NaN, which QuantizeLinear converts to an integer
+    exactness = "finite"  # NaN stays NaN, but QuantizeLinear converts NaN to an integer
     min_opset = 11
     operand_types = {"x": frozenset((TensorProto.FLOAT,))}  # (1)
     derives = ("scale", "bounds")

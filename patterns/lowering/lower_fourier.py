@@ -13,11 +13,11 @@ from ._flat import reshape_or_none
 from ._lowering import _Lowering
 
 _MAX_ELEMENTS: Final = 1 << 22
-"""Most elements of a matrix, which takes 16 MB."""
+"""Maximum number of elements of a matrix, which then takes 16 MB."""
 _AXIS_IS_OPERAND: Final = 20
 """The operator set from which the axis of DFT is an operand, -2 by default."""
 _COMPLEX: Final = (1, 2)
-"""Lengths of the last axis: of real numbers, and of complex numbers."""
+"""Lengths of the last axis: 1 for real numbers, 2 for complex numbers."""
 
 
 class _LowerFourier(_Lowering):
@@ -36,7 +36,7 @@ class LowerDFTPattern(_LowerFourier):
     What: multiplies the real and imaginary parts along the axis by a matrix of cosines and sines.
     Samples beyond `dft_length` have rows of zeros.
     Refuses when:
-    1. the type is not float (checked by the matcher).
+    1. the type is not float32 (checked by the matcher).
     2. the axis, its size or `dft_length` is not known, or x is not known to hold real or complex
        numbers.
     3. the inverse gives real numbers (`onesided`), or complex numbers are transformed one-sided.
@@ -106,11 +106,11 @@ class LowerDFTPattern(_LowerFourier):
 class LowerSTFTPattern(_LowerFourier):
     """STFT(x, step, window) → Reshape(Transpose(Conv(x, matrix · window)))
 
-    What: one Conv with a stride of `frame_step`, whose weights are the cosines and sines of each
-    frequency, multiplied by the window.
+    What: writes one Conv with a stride of `frame_step`. Its weights are the cosines and sines of
+    each frequency, multiplied by the window.
     Refuses when:
-    1. the type is not float (checked by the matcher).
-    2. the step, the window or the length of a frame is not constant, or the window has another
+    1. the type is not float32 (checked by the matcher).
+    2. the step, the window or the length of a frame is not constant. Or the window has another
        length or is not finite.
     3. x is not known to be a batch of real or complex signals.
     4. complex numbers are transformed one-sided.
@@ -175,10 +175,11 @@ def _matrix(
     is_inverse: bool,
     window: Array | None = None,
 ) -> Array:
-    """The matrix by which the parts of ``size`` samples become the parts of ``bins`` frequencies.
+    """The matrix that transforms ``size`` samples into ``bins`` frequencies.
 
-    Its shape is (size · parts, bins · 2), in float32. The transform has ``length`` samples: others
-    have rows of zeros. The samples are multiplied by a window, if there is one.
+    The shape is (size · parts, bins · 2), and the type float32. Samples have ``parts`` parts, and
+    frequencies a real and an imaginary part. The transform has ``length`` samples: further samples
+    have rows of zeros. A window, if any, multiplies the samples.
     """
     samples, frequencies = np.arange(size)[:, None], np.arange(bins)
     # The product is taken modulo the length, so that the angle keeps its digits.

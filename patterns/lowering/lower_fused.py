@@ -33,7 +33,7 @@ class LowerFusedConvPattern(_LowerFused):
     What: writes the standard operators. The same for every activation that the operator has.
     Refuses when:
     1. the activation is not known, or has another number of parameters.
-    2. a tensor z is added that is not known to have the shape of the convolution.
+    2. the tensor z is not known to have the shape of the convolution.
     """
 
     min_opset = 7
@@ -88,8 +88,8 @@ class LowerFusedGemmPattern(_LowerFused):
     """com.microsoft.FusedGemm(a, b, c, activation="Relu") → Relu(Gemm(a, b, c))
 
     What: writes the standard operators. The same for every activation that the operator has.
-    Why: only ONNX Runtime's own providers run the fused operator; OpenVINO accepts it, but drops
-    the activation.
+    Why: only ONNX Runtime's own providers run the fused operator. OpenVINO accepts the operator,
+    but drops the activation.
     Refuses when:
     1. the activation or one of its parameters is not known.
     """
@@ -137,12 +137,12 @@ class LowerFusedGemmPattern(_LowerFused):
 class LowerFusedMatMulPattern(_LowerFused):
     """com.microsoft.FusedMatMul(a, b, transB=1, alpha=s) → MatMul(a, Transpose(b)) · s
 
-    What: writes the standard operators; the same where the first operand or the batches are
+    What: writes the standard operators. The same if the first operand or the batches are
     transposed, and for TransposeMatMul, the former name of the operator.
     Refuses when:
-    1. an operand is transposed, and an operand has an unknown rank or is a vector, with which the
-       operator computes something else.
-    2. the factor is 0, or an attribute is not known.
+    1. an operand is transposed, and an operand may be a vector, for which the operator has another
+       definition.
+    2. alpha is 0, or an attribute is not known.
     """
 
     min_opset = 7
@@ -197,11 +197,12 @@ class LowerEmbedLayerNormalizationPattern(_LowerFused):
     """com.microsoft.EmbedLayerNormalization(i, ...) → LayerNormalization(Gather(words, i) +
     positions + Gather(segments, j))
 
-    What: rows of three embeddings by Gather, their sum by Add; without positions, the first rows of
-    the position embedding. The number of valid keys is the number of ones in the mask, 0 without.
+    What: reads rows of three embeddings by Gather, and adds them. Without positions, the first rows
+    of the position embedding are added. The number of valid keys is the number of ones in the mask,
+    or 0 without a mask.
     Refuses when:
-    1. the number of valid keys is read, and the shape of the mask is not that of the words.
-    2. there are no positions, and the length of the sequence is unknown; or positions or segments
+    1. the number of valid keys is read, and the mask does not have the shape of the words.
+    2. there are no positions, and the length of the sequence is unknown. Or positions or segments
        have another shape than the words.
     3. the embeddings are not float32.
     """
@@ -287,10 +288,10 @@ def _ones(g: PatternRewriter, words: str, mask: str) -> str:
 
 
 def _order(rank: int, side: str, written: Mapping[str, Any]) -> list[int]:
-    """The permutation of an operand's axes that MatMul needs, empty for none.
+    """The permutation of an operand's axes that MatMul needs; an empty list for none.
 
-    Rows may be the first axis, before the batches (``transBatchA``), and rows and columns may be
-    exchanged (``transA``).
+    In the operand, rows may be the first axis, before the batches (``transBatchA``), and rows and
+    columns may be exchanged (``transA``).
     """
     order = list(range(rank))
     if written.get(f"transBatch{side}"):
@@ -304,13 +305,13 @@ class _LowerSkipNormalization(_LowerFused):
     """A normalization of a sum of two or three tensors.
 
     What: Add computes the sum, which is also the fourth result.
-    Why: only ONNX Runtime's own providers run the fused operator; on its CPU provider the separate
+    Why: only ONNX Runtime's own providers run the fused operator. On its CPU provider, the separate
     operators are faster.
     Refuses when:
-    1. the mean or the standard deviation is read.
-    2. the type is unknown, or bfloat16, which Add often lacks (checked by the matcher).
-    3. the second tensor is not known to broadcast to the first: the operator repeats or cuts the
-       second tensor then.
+    1. another node reads the mean or the standard deviation.
+    2. the type is unknown, or bfloat16, for which Add often has no kernel (checked by the matcher).
+    3. the second tensor is not known to broadcast to the first one. The operator repeats or cuts
+       the second tensor in this case.
     """
 
     operand_types = {"x": COMPUTED - {TensorProto.BFLOAT16}}  # (2)
@@ -386,8 +387,8 @@ class LowerSkipSimplifiedLayerNormalizationPattern(_LowerSkipNormalization):
     """com.microsoft.SkipSimplifiedLayerNormalization(x, skip, scale, b) → RMSNormalization(x + b +
     skip, scale)
 
-    What: below operator set 23 with SimplifiedLayerNormalization, ONNX Runtime's name of
-    RMSNormalization.
+    What: writes Add and the normalization. Below operator set 23, the normalization is
+    SimplifiedLayerNormalization, ONNX Runtime's name of RMSNormalization.
     """
 
     min_opset = 7

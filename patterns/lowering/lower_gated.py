@@ -19,7 +19,7 @@ _GATES = ("silu", "swish", "sigmoid")
 class _LowerGated(_Lowering):
     """A fused operator of ``com.microsoft`` for recent decoders.
 
-    What: writes the standard operators; 16-bit floats are computed in 32 bits, as in the operator.
+    What: writes the standard operators. 16-bit floats are computed in 32 bits, as in the operator.
     Why: only ONNX Runtime's own providers run the operator, which onnxruntime-genai writes.
     """
 
@@ -30,9 +30,9 @@ class _LowerGated(_Lowering):
 class LowerGatedAddPattern(_LowerGated):
     """com.microsoft.GatedAdd(x, y, gate) → x + y · gate
 
-    What: Mul and Add.
+    What: writes Mul and Add.
     Refuses when:
-    1. the type is not float or float16 (checked by the matcher).
+    1. the type is not float32 or float16 (checked by the matcher).
     2. the gate is projected by a weight, or does not have one number for each row of x.
     """
 
@@ -58,10 +58,10 @@ class LowerGatedAddPattern(_LowerGated):
 class LowerScaledSiLUPattern(_LowerGated):
     """com.microsoft.ScaledSiLU(x, alpha=a) → z · Sigmoid(z) with z = x · a
 
-    What: Mul, Sigmoid and Mul.
+    What: writes Mul, Sigmoid and Mul.
     Refuses when:
-    1. the type is not float: in 16 bits, the operator rounds each step (checked by the matcher).
-    2. the scale is an operand that is not a scalar of the same type.
+    1. the type is not float32: in 16 bits, the operator rounds each step (checked by the matcher).
+    2. the scale is an operand that is not a float32 scalar.
     """
 
     operand_types = {"x": _FLOAT}  # (1)
@@ -97,9 +97,9 @@ class LowerScaledSiLUPattern(_LowerGated):
 class LowerLinearAttentionGatePattern(_LowerGated):
     """com.microsoft.LinearAttentionGate(x, bias, scale, b) → scale · Softplus(x + bias), Sigmoid(b)
 
-    What: Add, Softplus and Mul for the decay, Sigmoid for the update rate.
+    What: computes the decay by Add, Softplus and Mul, and the update rate by Sigmoid.
     Refuses when:
-    1. the types are not float or float16 (checked by the matcher).
+    1. the types are not float32 or float16 (checked by the matcher).
     2. bias or scale do not have one number for each head.
     """
 
@@ -152,10 +152,11 @@ class LowerLinearAttentionGatePattern(_LowerGated):
 class LowerGatedRMSNormPattern(_LowerGated):
     """com.microsoft.GatedRMSNorm(x, scale, gate) → x / √(mean of x² + epsilon) · scale · SiLU(gate)
 
-    What: the formula of the normalization, along the last axis or within the parts of it that are
-    as long as the scale, and the gate; 16-bit floats are computed in 32 bits, as in the operator.
+    What: writes the formula of the normalization, and multiplies by the gate. The last axis is
+    normalized in parts as long as the scale. 16-bit floats are computed in 32 bits, as in the
+    operator.
     Refuses when:
-    1. the types are not float or float16, or differ (checked by the matcher).
+    1. the types are not float32 or float16, or differ (checked by the matcher).
     2. the last dimension of x is not a multiple of the length of the scale, or the gate has another
        shape.
     3. the activation is unknown.

@@ -22,8 +22,8 @@ class _LowerGather(_Lowering):
 class LowerGatherElementsPattern(_LowerGather):
     """GatherElements(x, i) → Gather(Reshape(x), i · stride + place)
 
-    What: joins all axes, and takes the elements by their positions in the joined axis, which are
-    constant where ``i`` is.
+    What: joins all axes, and gathers the elements by their positions in the joined axis. The
+    positions are constant if ``i`` is constant.
     Why: several providers have no kernel of GatherElements.
     Refuses when:
     1. a shape is not static, or a tensor is empty.
@@ -65,9 +65,9 @@ class LowerGatherElementsPattern(_LowerGather):
         wide = g.op.Cast(i, to=TensorProto.INT64)
         counted = g.op.Where(g.op.Less(wide, 0), g.op.Add(wide, sizes[place]), wide)
         grid = element_coordinates(np.zeros(result, np.int64), place)
-        rest = np.asarray((grid * strides_of(sizes)).sum(axis=-1))
+        offsets = np.asarray((grid * strides_of(sizes)).sum(axis=-1))
         scaled = g.op.Mul(counted, int(strides_of(sizes)[place]))
-        return g.op.Gather(flat, g.op.Add(scaled, rest))
+        return g.op.Gather(flat, g.op.Add(scaled, offsets))
 
     examples = Example.pairs(
         "agraph (float[2,3] x) => (float[2,2] y) <int64[2,2] i = {0, -1, 1, 1}> { "
@@ -84,13 +84,13 @@ class LowerGatherElementsPattern(_LowerGather):
 class LowerGatherNDPattern(_LowerGather):
     """GatherND(x, i) → Gather(Reshape(x), positions)
 
-    What: joins the axes that ``i`` indexes, also in com.microsoft.GatherND, and takes rows by their
-    positions in the joined axis, which are constant where ``i`` is.
+    What: joins the axes that ``i`` indexes, and gathers rows by their positions in the joined axis.
+    The positions are constant if ``i`` is constant. The same for com.microsoft.GatherND.
     Why: several providers have no kernel of GatherND.
     Refuses when:
-    1. there are batch axes.
-    2. the indexed axes are not static, the number of columns is unknown, or a Reshape to the rows
-       needs sizes at run time.
+    1. batch_dims is set.
+    2. the indexed axes are not static, or their number is unknown. Or a Reshape to the rows needs
+       sizes at run time.
     3. a constant position is out of range.
     """
 
@@ -159,8 +159,8 @@ class LowerGatherNDPattern(_LowerGather):
 class LowerCompressPattern(_LowerGather):
     """Compress(x, condition) → Gather(x, places)
 
-    What: takes the rows at which a constant condition is true; without an axis, the elements of the
-    flattened tensor.
+    What: gathers the rows at which a constant condition is true. Without an axis, gathers elements
+    of the flattened tensor.
     Why: several providers have no kernel of Compress.
     Refuses when:
     1. the condition is not constant, or never true.
@@ -206,7 +206,7 @@ class LowerCompressPattern(_LowerGather):
 class LowerArrayFeatureExtractorPattern(_LowerGather):
     """ai.onnx.ml.ArrayFeatureExtractor(x, i) → Gather(x, i, axis=-1)
 
-    What: takes the same elements of the last axis; a vector becomes a row.
+    What: gathers elements of the last axis. A vector becomes a matrix with one row.
     Why: only CPU providers run operators of traditional models.
     Refuses when:
     1. the rank is unknown, or 0.

@@ -16,14 +16,14 @@ class LowerGatherBlockQuantizedAxesPattern(_Lowering):
     """com.microsoft.GatherBlockQuantized(w, i, s, z) of int4 → Gather(DequantizeLinear(w, s, z,
     block_size=b, axis=q), i, axis=a)
 
-    What: the operands of type int4 or uint4 are those of DequantizeLinear, in blocks along any
-    axis; Gather reads along any axis.
-    Why: only ONNX Runtime's own providers run the operator; OpenVINO and others support block-wise
+    What: dequantizes the int4 or uint4 operand in blocks along any axis, and gathers along any
+    axis.
+    Why: only ONNX Runtime's own providers run the operator. OpenVINO and others support block-wise
     quantization by DequantizeLinear.
     Refuses when:
-    1. the integers are not of type int4 or uint4, or the scales not float or float16 (checked by
-       the matcher).
-    2. the shape is not known, or an axis is out of range or does not consist of whole blocks.
+    1. the integers are not of type int4 or uint4, or the scales are not float32 or float16 (checked
+       by the matcher).
+    2. the shape is not known. Or an axis is out of range or does not consist of complete blocks.
     """
 
     min_opset = 21

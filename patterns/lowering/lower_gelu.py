@@ -1,4 +1,4 @@
-"""The Gaussian error linear unit, exactly and by its approximations, spelled out."""
+"""The formulas of the Gaussian error linear unit and of its approximations."""
 
 from typing import Any
 
@@ -14,10 +14,10 @@ from ._lowering import COMPUTED
 class _LowerGelu(LoweringByDefinition):
     """An operator of ``x``, to which a bias may be added.
 
-    What: 16-bit floats are computed in 32 bits, as in the operator.
+    What: writes the formula. 16-bit floats are computed in 32 bits, as in the operator.
     Why: many runtimes lack the operator.
     Refuses when:
-    1. the type is unknown, or has 64 bits: ONNX Runtime's constants have 32 (checked by the
+    1. the type is unknown, or has 64 bits: ONNX Runtime's constants have 32 bits (checked by the
        matcher).
     """
 
@@ -30,8 +30,9 @@ class _LowerGelu(LoweringByDefinition):
 class LowerGeluPattern(_LowerGelu):
     """Gelu(x) → 0.5 · x · (1 + Erf(x / √2))
 
-    What: the same for com.microsoft.Gelu. With approximate="tanh" 0.5 · x · (1 + Tanh(√(2 / π) · (x
-    + 0.044715 · x³))); 16-bit floats are computed in 32 bits, as in the operator.
+    What: writes the formula. With approximate="tanh", the formula is 0.5 · x · (1 + Tanh(√(2 / π) ·
+    (x + 0.044715 · x³))). The same for com.microsoft.Gelu. 16-bit floats are computed in 32 bits,
+    as in the operator.
     """
 
     min_opset = 9

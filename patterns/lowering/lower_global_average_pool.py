@@ -7,7 +7,7 @@ class LowerGlobalAveragePoolPattern(_Lowering):
     """GlobalAveragePool(x) → ReduceMean(x, axes=[2, 3])
 
     What: writes the mean over all axes but the first two.
-    Why: some providers have ReduceMean, but not the pooling.
+    Why: some providers have ReduceMean, but not GlobalAveragePool.
     Refuses when:
     1. the rank is unknown.
     """

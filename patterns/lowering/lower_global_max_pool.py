@@ -6,7 +6,7 @@ from ._lowering import _Lowering
 class LowerGlobalMaxPoolPattern(_Lowering):
     """GlobalMaxPool(x) → MaxPool(x, kernel_shape=[h, w])
 
-    What: pools with a window as large as the image; ReduceMax would treat NaN differently.
+    What: pools with a window as large as the image. (ReduceMax would treat NaN differently.)
     Why: some providers have MaxPool only.
     Refuses when:
     1. the axes of the image are not static, or empty.

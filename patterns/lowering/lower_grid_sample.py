@@ -15,7 +15,7 @@ _SPATIAL: Final = 2
 
 
 class _Form(NamedTuple):
-    """How positions become pixels: the shape of the image, and the attributes of the operator."""
+    """The shape of the image, and the attributes that say how positions become pixels."""
 
     shape: Shape
     is_linear: bool
@@ -24,8 +24,9 @@ class _Form(NamedTuple):
 
 
 class _Side(NamedTuple):
-    """The length of one side of the image, and the position of its last pixel: numbers, or results
-    of operators where the length is dynamic.
+    """The length of one side of the image, and the position of its last pixel.
+
+    Both are numbers, or names of results if the length is dynamic.
     """
 
     length: float | str
@@ -36,17 +37,17 @@ class LowerGridSamplePattern(_Lowering):
     """GridSample(x, grid) → Σ Gather(rows of x, pixel) · weight over the pixels next to a position
 
     What: computes the positions in pixels, and gathers the channels of the nearest pixel, or of
-    four pixels, which are multiplied by their weights. Padding by zeros is a border of zeros around
-    the image, to which positions outside are moved; other positions are clipped or reflected. Where
-    the image has a dynamic size, the positions are computed from its Shape.
-    Why: RT-DETR, D-FINE and other detectors use the operator, which WebGPU lacks from operator set
-    20 on, and many compilers for NPUs lack.
+    four pixels, which are multiplied by their weights. Padding by zeros adds a border of zeros
+    around the image, to which positions outside are moved. Other paddings clip or reflect such
+    positions. If the image has a dynamic size, the positions are computed from its Shape.
+    Why: RT-DETR, D-FINE and other detectors use the operator. WebGPU has no kernel from operator
+    set 20 on, and neither have many compilers for NPUs.
     Refuses when:
-    1. the type is not float (checked by the matcher).
-    2. the image or the grid does not have rank 4, the number of channels is unknown, or the image
-       may be empty, unless zeros are around it.
+    1. the type is not float32 (checked by the matcher).
+    2. the image or the grid does not have rank 4, or the number of channels is unknown. Or the
+       image may be empty, and is not padded by zeros.
     3. the interpolation is cubic.
-    4. positions are reflected at a line of pixels, of which there may be only one.
+    4. positions are reflected at the centers of the outer pixels, and a side may have one pixel.
     """
 
     exactness = "finite"  # positions that are not finite
@@ -167,8 +168,9 @@ def _length(g: PatternRewriter, x: str, axis: int) -> str:
 
 
 def _steps(g: PatternRewriter, x: str, form: _Form) -> tuple[Any, Any]:
-    """The number of rows from one line of pixels to the next, and the first row of each image, of
-    shape (batch, 1, 1); ``None`` for one image.
+    """The number of rows from one line of pixels to the next, and the first row of each image.
+
+    The first rows have the shape (batch, 1, 1). They are ``None`` for one image.
     """
     n, _, h, w = form.shape
     border = _padded(form)
@@ -219,12 +221,12 @@ def _inside(g: PatternRewriter, place: str, side: _Side, form: _Form) -> str:
     turn = g.op.Mul(length, 2.0) if isinstance(length, str) else 2 * length
     distance = g.op.Abs(g.op.Sub(place, low))
     turns = g.op.Floor(g.op.Div(distance, turn))
-    rest = g.op.Sub(distance, g.op.Mul(turns, turn))
-    return g.op.Add(g.op.Min(rest, g.op.Sub(turn, rest)), low)
+    remainder = g.op.Sub(distance, g.op.Mul(turns, turn))
+    return g.op.Add(g.op.Min(remainder, g.op.Sub(turn, remainder)), low)
 
 
 def _index(g: PatternRewriter, place: str, side: _Side, form: _Form) -> str:
-    """A whole number as an index, of the image with its border if that is padded."""
+    """A rounded position as an index into the image, or into the image with its border of zeros."""
     if form.padding == "zeros":
         clipped = g.op.Add(_clipped(g, place, -1.0, side.length), 1.0)
     else:
@@ -233,7 +235,7 @@ def _index(g: PatternRewriter, place: str, side: _Side, form: _Form) -> str:
 
 
 def _clipped(g: PatternRewriter, place: str, low: float, high: float | str) -> str:
-    """Positions from a number to another one, which may be computed."""
+    """Positions clipped to the range from ``low`` to ``high``, which may be a result."""
     if isinstance(high, str):
         return g.op.Min(g.op.Max(place, low), high)
     return g.op.Clip(place, min=low, max=high)

@@ -22,8 +22,8 @@ _SILU: Final = 1
 class _LowerGroupNorm(_Lowering):
     """A normalization within groups of channels.
 
-    What: Reshape gives each group an axis of channels and an axis of numbers, along which
-    InstanceNormalization works; 16-bit floats are computed in 32 bits, as in the operator.
+    What: reshapes x so that the groups are the axis of channels, and normalizes each group by
+    InstanceNormalization. 16-bit floats are computed in 32 bits, as in the operator.
     """
 
     operand_types = {"x": _FLOATS}  # (1)
@@ -33,13 +33,14 @@ class LowerGroupNormalizationToInstancePattern(_LowerGroupNorm):
     """GroupNormalization(x, scale, bias) → Reshape(InstanceNormalization(Reshape(x))) · scale +
     bias
 
-    What: Reshape makes the groups the axis of channels, InstanceNormalization normalizes each of
-    them. Constant scale and bias of each group (operator sets 18 to 20) are its operands, others
-    are multiplied and added; 16-bit floats are computed in 32 bits, as in the operator.
+    What: reshapes x so that the groups are the axis of channels, and normalizes each group by
+    InstanceNormalization. A constant scale and bias of each group (operator sets 18 to 20) become
+    its operands. Otherwise, Mul and Add follow. 16-bit floats are computed in 32 bits, as in the
+    operator.
     Why: many runtimes lack the operator, and have InstanceNormalization.
     Refuses when:
     1. the type is unknown, or has 64 bits: the operator computes in 32 (checked by the matcher).
-    2. the rank or the number of channels is unknown, the groups are not equal, or scale and bias
+    2. the rank or the number of channels is unknown, or the groups are not equal. Or scale and bias
        have neither one number for each group nor one for each channel.
     3. a dimension of the images may be 0, for which ONNX Runtime's InstanceNormalization crashes.
     """
@@ -115,14 +116,16 @@ class LowerGroupNormalizationToInstancePattern(_LowerGroupNorm):
 class _LowerContribGroupNorm(_LowerGroupNorm):
     """A GroupNorm of ``com.microsoft``, of images with the channels along the last axis.
 
-    What: Transpose moves the channels to axis 1 and back. Reshape makes the groups the axis of
-    channels, InstanceNormalization normalizes each of them, or its formula where the image may be
-    empty. SiLU is Sigmoid and Mul; 16-bit floats are computed in 32 bits, as in the operator.
-    Why: ONNX Runtime runs the operator on CUDA only; its optimizer for diffusion models writes it.
+    What: moves the channels to axis 1 and back by Transpose. Reshape makes the groups the axis of
+    channels, and InstanceNormalization normalizes each group. If the image may be empty, its
+    formula replaces InstanceNormalization. SiLU is Sigmoid and Mul. 16-bit floats are computed in
+    32 bits, as in the operator.
+    Why: ONNX Runtime runs the operator on CUDA only. Its optimizer for diffusion models writes the
+    operator.
     Refuses when:
     1. the type is unknown, or has 64 bits (checked by the matcher).
-    2. the rank is not 4, the image is empty, the number of channels is unknown, the groups are not
-       equal, or gamma and beta do not have one number for each channel.
+    2. the rank is not 4, the image is empty, or the number of channels is unknown. Or the groups
+       are not equal, or gamma and beta do not have one number for each channel.
     3. the activation is neither none nor SiLU.
     """
 
@@ -201,14 +204,14 @@ class LowerGroupNormPattern(_LowerContribGroupNorm):
 class LowerSkipGroupNormPattern(_LowerContribGroupNorm):
     """com.microsoft.SkipGroupNorm(x, gamma, beta, skip, bias) → GroupNorm of x + skip + bias
 
-    What: Add computes the sum, which is also the second result. The rest is as for
-    com.microsoft.GroupNorm: Transpose, Reshape, InstanceNormalization and back.
+    What: computes the sum by Add. The sum is also the second result. The normalization is written
+    as for `LowerGroupNorm`: Transpose, Reshape, InstanceNormalization and back.
     Refuses when:
-    1. the type is unknown, or has 64 bits or 16 bits of bfloat16 (checked by the matcher).
-    2. the rank is not 4, the image is empty, the number of channels is unknown, the groups are not
-       equal, or gamma and beta do not have one number for each channel.
+    1. the type is unknown, has 64 bits, or is bfloat16 (checked by the matcher).
+    2. the rank is not 4, the image is empty, or the number of channels is unknown. Or the groups
+       are not equal, or gamma and beta do not have one number for each channel.
     3. the activation is neither none nor SiLU.
-    4. the channels are not the last axis, or skip is neither a tensor that broadcasts to x nor a
+    4. the channels are not the last axis. Or skip is neither a tensor that broadcasts to x nor a
        matrix with one row for each image.
     """
 
@@ -279,7 +282,7 @@ def _instances(
 ) -> str:
     """The normalized groups, of shape (N, groups, -1).
 
-    ``parameters`` are scale and bias of each group; without them, the scale is 1 and the bias 0.
+    ``parameters`` are the scale and bias of each group. If empty, the scale is 1 and the bias 0.
     """
     scale, bias = parameters or (
         g.make_initializer("", np.full(groups, value, np.float32)) for value in (1, 0)

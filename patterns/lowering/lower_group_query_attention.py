@@ -19,13 +19,13 @@ _VALUES: Final = {
     "do_rotary": (0, 1),
     "rotary_interleaved": (0, 1),
 }
-"""Attributes, and those of their values that the pattern can write out."""
+"""The values of attributes for which the pattern can write the formula."""
 _MIN_OPERANDS: Final = 6
-"""Smallest number of operands after the queries."""
+"""Minimum number of operands after the queries."""
 
 
 class _Inputs(NamedTuple):
-    """The operands after the queries; empty where they are absent."""
+    """The operands after the queries. An absent operand is empty."""
 
     k: str
     v: str
@@ -41,7 +41,7 @@ class _Inputs(NamedTuple):
 
 
 class _Sizes(NamedTuple):
-    """Heads of queries, heads of keys and values, features of a head, and rotated features."""
+    """The numbers of query heads, of key and value heads, of features, and of rotated features."""
 
     heads: int
     groups: int
@@ -53,23 +53,23 @@ class LowerGroupQueryAttentionPattern(_Lowering):
     """com.microsoft.GroupQueryAttention(q, k, v, past, n, total) → Softmax(q · scale · kᵀ + mask) ·
     v
 
-    What: GatherND takes the keys and values of each row of the batch from the Concat of earlier and
-    new ones, so that the new keys follow the valid earlier keys, n + 1 in all; the rest is 0.
-    Queries see keys up to their own, with a window only the last of these. Rotations are written
-    out, by the positions that follow from n. A sink of each head is one more score, whose weight is
-    dropped.
+    What: joins earlier and new keys and values by Concat. For each row of the batch, GatherND puts
+    the new keys behind the valid earlier keys. There are n + 1 valid keys in all, followed by
+    zeros. A query sees the keys up to its own position, or with a window only the last ones.
+    Rotations are written with the positions that follow from n. A sink of each head becomes one
+    more score, whose weight is dropped.
     Why: only ONNX Runtime's own providers run the operator.
     Refuses when:
-    1. the types are not float or float16, or differ.
+    1. the types are not float32 or float16, or differ.
     2. the sizes of heads are unknown, or keys and values are neither both operands nor both in q.
-    3. positions, a bias or further operands are present, the scores are a result, or an attribute
-       or its value is not supported.
+    3. positions, a bias or further operands are present, or the scores are a result. Or an
+       attribute or its value is not supported.
     4. the tables of the rotation are missing or have unknown sizes, or rotate interleaved features
        in part.
     """
 
     min_opset = 15
-    exactness = "finite"  # the number of keys decides whether kernels make a row with NaN 0 or NaN
+    exactness = "finite"  # for a row with NaN, kernels give 0 or NaN, by the number of keys
     operand_types = {"q": ATTENTION_FLOATS}  # (1)
     derives = ("sizes", "inputs")
 
@@ -142,7 +142,7 @@ class LowerGroupQueryAttentionPattern(_Lowering):
         scores = scores_of(g, queries, wide[0], written.get("scale", 0.0) or sizes.size**-0.5)
         scores = capped(g, scores, max(written.get("softcap", 0.0), 0.0))
         visible = rows.visible(written.get("local_window_size", -1))
-        # Scores may be infinite, even those of hidden keys; and a window may hold no key.
+        # Scores may be infinite, also the scores of hidden keys, and a window may have no key.
         scores = g.op.Where(visible, scores, number(-math.inf, dtype))
         weights = _with_sink(g, scores, inputs.sink, sizes.heads)
         y = g.op.MatMul(g.op.Where(visible, weights, number(0, dtype)), wide[1])
@@ -286,7 +286,7 @@ class LowerGroupQueryAttentionPattern(_Lowering):
 
 
 class _Rows:
-    """The places of keys and queries in each row of the batch, as 64-bit integers."""
+    """The positions of keys and queries in each row of the batch, as 64-bit integers."""
 
     def __init__(self, g: PatternRewriter, q: str, inputs: _Inputs) -> None:
         self._g = g
@@ -317,18 +317,20 @@ class _Rows:
     def joined(self, past: str, new: str, dtype: int) -> str:
         """The earlier keys or values, the new ones, then zeros: (batch, keys, heads, features)."""
         g = self._g
-        both = g.op.Concat(g.op.Transpose(past, perm=SWAPPED), new, axis=1)
+        rows_before_and_new = g.op.Concat(g.op.Transpose(past, perm=SWAPPED), new, axis=1)
         place = g.op.Sub(self._all, self._before)
         end = g.op.Sub(self._new, np.array(1))
         new_places = g.op.Add(g.op.Min(place, end), self._length)
         places = g.op.Where(g.op.Less(place, np.array(0)), self._all, new_places)
-        rows = g.op.GatherND(both, g.op.Unsqueeze(places, axes=[2]), batch_dims=1)
+        rows = g.op.GatherND(rows_before_and_new, g.op.Unsqueeze(places, axes=[2]), batch_dims=1)
         is_there = g.op.Unsqueeze(g.op.LessOrEqual(place, end), axes=[2, 3])
         return g.op.Where(is_there, rows, number(0, dtype))
 
     def visible(self, window: int) -> str:
-        """Whether a query sees a key, (batch, 1, queries, keys): keys up to the query's own place
-        and up to n, with a window only the last of these.
+        """Whether a query sees a key, of shape (batch, 1, queries, keys).
+
+        A query sees the keys up to its own position and up to n, or with a window the last of
+        these keys only.
         """
         g = self._g
         own = g.op.Unsqueeze(self.positions, axes=[1, 3])
@@ -340,25 +342,25 @@ class _Rows:
 
 
 def _with_sink(g: PatternRewriter, scores: str, sink: str, heads: int) -> str:
-    """The weights for scores, (batch, heads, queries, keys); each head may have a sink."""
+    """The weights for scores (batch, heads, queries, keys). Each head may have a sink."""
     if not sink:
         return str(g.op.Softmax(scores, axis=-1))
     column = g.op.Reshape(sink, np.array([1, heads, 1, 1]))
     shape = g.op.Concat(g.op.Shape(scores, end=3), np.array([1]), axis=0)
-    both = g.op.Concat(scores, g.op.Expand(column, shape), axis=-1)
-    weights = g.op.Softmax(both, axis=-1)
+    extended = g.op.Concat(scores, g.op.Expand(column, shape), axis=-1)
+    weights = g.op.Softmax(extended, axis=-1)
     return str(g.op.Slice(weights, np.array([0]), np.array([-1]), np.array([3])))
 
 
 def _can_write_out(written: Mapping[str, Any]) -> bool:
-    """Whether all attributes are known, with values for which the nodes can be written."""
+    """Whether all attributes are known, and have values for which the nodes can be written."""
     window = written.get("local_window_size", -1)
     if window < 1 and window != -1:
         return False
     if not math.isfinite(written.get("softcap", 0.0)):
         return False
-    others = written.keys() - set(_NUMBERS)
-    return all(written[name] in _VALUES.get(name, ()) for name in others)
+    names = written.keys() - set(_NUMBERS)
+    return all(written[name] in _VALUES.get(name, ()) for name in names)
 
 
 def _sizes(g: GraphView, m: Match, inputs: _Inputs) -> _Sizes | None:

@@ -15,8 +15,8 @@ from ._lowering import _Lowering
 class _LowerIntegerMatMul(_Lowering):
     """An integer MatMul that becomes a MatMul of floats.
 
-    What: DequantizeLinear subtracts the zero points and multiplies by the scales before the MatMul
-    instead of after it. The sums are rounded, as they are sums of floats.
+    What: subtracts the zero points and multiplies by the scales by DequantizeLinear, before the
+    MatMul instead of after it. The sums are rounded, since they are sums of floats.
     Why: many runtimes support quantized models by DequantizeLinear only.
     Refuses when:
     1. the first operand is not known to have one scale and one zero point, of the same shape.
@@ -42,8 +42,9 @@ class _LowerIntegerMatMul(_Lowering):
         return shape in ((), (1,)) and (not zero or g.try_infer_shape(zero) == shape)
 
     def is_for_columns(self, g: GraphView, scale: str, zero: str, b: str) -> bool:
-        """Whether there is one scale, or one for each column of a matrix, and zero points of the
-        same shape, if any.
+        """Whether there is one scale, or one scale for each column of a matrix.
+
+        Zero points, if any, must have the shape of the scales.
         """
         shape, matrix = g.try_infer_shape(scale), g.get_shape(b)
         is_vector = shape is not None and len(matrix) == 2 and shape == matrix[1:]
@@ -53,7 +54,7 @@ class _LowerIntegerMatMul(_Lowering):
 
 
 def dequantized(g: PatternRewriter, x: str, scale: Any, zero: str) -> str:
-    """The numbers of a tensor with one scale, or one for each element of the last axis."""
+    """The floats of an integer tensor with one scale, or one for each index of the last axis."""
     return g.op.DequantizeLinear(x, scale, zero or None, axis=-1)
 
 
@@ -62,8 +63,7 @@ class LowerMatMulIntegerPattern(_LowerIntegerMatMul):
     v))
 
     Refuses when:
-    1. the first operand is not known to have one zero point, or the sums do not become 32-bit
-       floats.
+    1. the first operand is not known to have one zero point, or the Cast is not to float32.
     2. the second operand is not a matrix with one zero point for each column, or for all.
     3. the sums may have no terms: kernels return uninitialized memory then.
     """
@@ -157,8 +157,8 @@ class LowerDynamicQuantizeMatMulPattern(_LowerIntegerMatMul):
     """com.microsoft.DynamicQuantizeMatMul(x, b, t, v, bias) → MatMul(x quantized to 8 bits,
     DequantizeLinear(b, t, v)) + bias
 
-    What: x is quantized by DynamicQuantizeLinear and dequantized, so that it has the same 256
-    values; DequantizeLinear gives the numbers of b.
+    What: quantizes x by DynamicQuantizeLinear and dequantizes the result, so that x has the same
+    256 values as in the operator. DequantizeLinear computes the floats of b.
     Refuses when:
     1. the type of x is unknown (checked by the matcher).
     2. the second operand is not a matrix with one scale and zero point for each column, or for all.

@@ -34,14 +34,14 @@ _COMPUTED: Final = (
 class LowerIntegersPattern(PatternOptimization):
     """Add(x, y) of 64-bit integers → Cast(Add(Cast(x, to=int32), Cast(y, to=int32)), to=int64)
 
-    What: computes with integers of 32 bits where all operands and results fit into them: sizes,
-    positions, flags, indices of an axis of a known size. The same for comparisons, Range, Where,
-    Concat, Unsqueeze, Reshape, Slice, ...
+    What: computes with integers of 32 bits if all operands and results fit: sizes, positions,
+    flags, indices of an axis of static size. The same for comparisons, Range, Where, Concat,
+    Unsqueeze, Reshape, Slice, ...
     Why: WebGPU and many NPUs have no integers of 64 bits.
     Refuses when:
     1. the numbers do not have 64 bits.
-    2. an operand or the result is not known to fit into 32 bits, if every tensor has fewer than
-       2^28 elements.
+    2. an operand or the result is not known to fit into 32 bits. (For this check, every tensor is
+       assumed to have at most 2^28 elements.)
     """
 
     phase = "lower"
@@ -74,7 +74,7 @@ class LowerIntegersPattern(PatternOptimization):
         return nodes
 
     def _narrowed(self, g: PatternRewriter, name: str) -> str:
-        """The numbers in 32 bits, taken from the operand of a Cast that widened them, if any."""
+        """The numbers in 32 bits: a constant, the operand of a Cast from int32, or a new Cast."""
         constant = g.get_computed_constant(name)
         if constant is not None:
             return g.make_initializer("", constant.astype("int32"), source=f"{name}_int32")

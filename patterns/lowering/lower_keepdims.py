@@ -10,9 +10,9 @@ from ._lowering import _Lowering
 
 
 class LowerKeepdimsPattern(_Lowering):
-    """ReduceSum(x, keepdims=0) → Squeeze(ReduceSum(x)), also for the other reductions
+    """ReduceSum(x, keepdims=0) → Squeeze(ReduceSum(x)). The same for the other reductions.
 
-    What: keeps the reduced axes, and drops them afterwards; all axes by a Reshape.
+    What: keeps the reduced axes, and drops them by a Squeeze, or all axes by a Reshape.
     Why: some providers reduce with keepdims=1 only.
     Refuses when:
     1. the axes are computed at run time, or there are none.

@@ -11,14 +11,15 @@ class LowerLinearAttentionPattern(_LowerLinearAttention):
     """com.microsoft.LinearAttention(q, k, v, past, g, beta) → state = past · Exp(g), present =
     state + k · (v - Σ state · k) · beta, y = Σ present · q
 
-    What: one token, by any of the four update rules; heads of queries and keys are repeated.
+    What: computes one token, by any of the four update rules. Gather repeats heads of queries and
+    keys for the states that share them.
     Why: only ONNX Runtime's own providers run the operator.
     Refuses when:
     1. the number of tokens is not known to be 1, or the size or the number of heads is not known.
-    2. the number of heads of queries or keys does not divide the number of states, the state is
+    2. the number of heads of queries or keys does not divide the number of states. Or the state is
        absent, or an attribute is not supported.
     3. the rate is one number for all heads, or an operand of the update rule is absent.
-    4. the type is not a 32-bit float.
+    4. the type is not float32.
     """
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:

@@ -1,6 +1,6 @@
 """LinearAttention of any number of tokens, as MatMuls over chunks of tokens.
 
-The formulas are those of Yang et al., "Parallelizing Linear Transformers with the Delta Rule over
+The formulas are from Yang et al., "Parallelizing Linear Transformers with the Delta Rule over
 Sequence Length" (2024) and "Gated Delta Networks" (2024). Only the states between chunks are
 computed one after the other. Arrays have the axes (chunks, batch, heads, tokens, size).
 """
@@ -17,26 +17,26 @@ from xoptim.match import Example, GraphView, Match, PatternRewriter
 from ._linear_attention import _LowerLinearAttention, is_delta, is_gated, is_step
 
 _LENGTH: Final = 32
-"""Tokens of a chunk, a power of 2. With 64, the MatMuls for the inverse take longer."""
+"""Number of tokens of a chunk, a power of 2. With 64, the MatMuls for the inverse take longer."""
 _BEFORE: Final = [1, 0, 3, 2, 4]
-"""(batch, chunks, tokens, heads, size) ↔ (chunks, batch, heads, tokens, size)"""
+"""The permutation from (batch, chunks, tokens, heads, size) to the order of the axes, and back."""
 _IS_VISIBLE: Final = np.tri(_LENGTH, dtype=bool)
 """Whether a token (row) sees a token of the same chunk (column)."""
 _LEAST_LOGARITHM: Final = np.array(-104, np.float32)
-"""Exp of this is 0 in float32."""
+"""A number whose Exp is 0 in float32."""
 _COLUMNS: Final = [0, 1, 2, 4, 3]
-"""Exchanges the last two axes."""
+"""The permutation that exchanges the last two axes."""
 
 
 class LowerLinearAttentionChunksPattern(_LowerLinearAttention):
     """com.microsoft.LinearAttention(q, k, v, past, g, beta) → present, states = Scan over chunks of
     32 tokens, y = q · states + (q · kᵀ) · changes
 
-    What: any number of tokens, by any of the four update rules. A number that is not finite spreads
-    to all tokens of its chunk.
-    Why: only ONNX Runtime's own providers run the operator. On one core, for 128 tokens and more,
-    chunks take 1.9 times as long as the operator with 32 heads of 128, and 3 times with 8 of 64; a
-    Scan over tokens takes 9 to 13 times, for one token 11 to 15 times.
+    What: computes any number of tokens, by any of the four update rules. (The exactness is
+    ``finite``: a number that is not finite spreads to all tokens of its chunk.)
+    Why: only ONNX Runtime's own providers run the operator. Measured on one core for 128 tokens and
+    more: 1.9 times the time of the operator with 32 heads of 128 features, 3 times with 8 heads of
+    64 features. A Scan over tokens would take 9 to 13 times the time.
     Refuses when:
     1. there is one token (`LowerLinearAttention`), or the state decays by key.
     2. `LowerLinearAttention` refuses for another reason.
@@ -111,18 +111,18 @@ class LowerLinearAttentionChunksPattern(_LowerLinearAttention):
 
 
 class _Chunks:
-    """Splits operands into chunks; the last one is filled with zeros, which change nothing.
+    """Splits operands into chunks. Zeros, which do not change results, fill the last chunk.
 
     Args:
         g: the graph.
-        like: an operand.
+        like: an operand with the number of tokens.
     """
 
     def __init__(self, g: PatternRewriter, like: str) -> None:
         self._g = g
         self._count = g.op.Slice(g.op.Shape(like), [1], [2], [0])
-        whole = g.op.Div(g.op.Add(self._count, [_LENGTH - 1]), [_LENGTH])
-        self._number = g.op.Max(whole, [1])  # a Scan does not run without steps
+        rounded_up = g.op.Div(g.op.Add(self._count, [_LENGTH - 1]), [_LENGTH])
+        self._number = g.op.Max(rounded_up, [1])  # a Scan needs at least one step
         self._filled = g.op.Mul(self._number, [_LENGTH])
         missing = g.op.Sub(self._filled, self._count)
         self._pads = g.op.Concat([0, 0, 0, 0], missing, [0], axis=0)
@@ -137,7 +137,7 @@ class _Chunks:
         return g.op.Transpose(split, perm=_BEFORE)
 
     def repeated(self, x: str, heads: int, count: int) -> str:
-        """The heads of chunks, each repeated for every state that shares it."""
+        """The heads of chunks, each repeated for every state that shares the head."""
         if heads == count:
             return x
         return self._g.op.Gather(x, np.repeat(np.arange(heads), count // heads), axis=2)
@@ -150,8 +150,10 @@ class _Chunks:
         return g.op.Slice(rows, [0], self._count, [1])
 
     def _shape(self, size: str, sizes: list[int]) -> str:
-        """The shape (batch, size, *sizes). With a Concat, onnxruntime would write -1 for the
-        computed size, which fails for an empty batch.
+        """The shape (batch, size, *sizes), computed by Mul and Add.
+
+        With a Concat, onnxruntime would write -1 for the computed size, which is an error for an
+        empty batch.
         """
         place = [0, 1, *(0 for _ in sizes)]
         return self._g.op.Add(self._g.op.Mul(size, place), [0, 0, *sizes])
@@ -162,14 +164,14 @@ class _Decays:
 
     Args:
         g: the graph.
-        logarithms: logarithms of the factors, in chunks; empty where the state does not decay.
+        logarithms: logarithms of the factors, in chunks; empty if the state does not decay.
     """
 
     def __init__(self, g: PatternRewriter, logarithms: str) -> None:
         self._g = g
         self.whole = ""
         if logarithms:
-            # sums with lower numbers would lose the digits of the other terms
+            # In sums with lower numbers, the other terms would lose their digits.
             logarithms = g.op.Max(logarithms, _LEAST_LOGARITHM)
             self._sums = g.op.CumSum(logarithms, np.array(3, np.int64))
             self._last = g.op.Slice(self._sums, [-1], [_LENGTH], [3])
@@ -179,8 +181,9 @@ class _Decays:
             self._left = g.op.Exp(g.op.Where(_IS_VISIBLE, changes, least))
 
     def within_chunk(self, products: str) -> str:
-        """Products of pairs of tokens, decayed from the second to the first token; 0 where the
-        second is later.
+        """Products of pairs of tokens, times the decay from the second to the first token.
+
+        The products are 0 for pairs whose second token is later.
         """
         if self.whole:
             return self._g.op.Mul(products, self._left)
@@ -200,9 +203,9 @@ class _Decays:
 def _inverse(g: PatternRewriter, products: str) -> str:
     """The inverse of I plus the part of ``products`` below the diagonal.
 
-    Blocks are doubled: with the inverses X of the blocks, and the numbers B that couple the blocks
-    of a pair, X - X · B · X has the inverses of the pairs. Unlike in a product of powers, nothing
-    cancels.
+    The size of the inverted blocks is doubled in each step. X has the inverses of the blocks, and B
+    the numbers that couple the two blocks of a pair. Then X - X · B · X has the inverses of the
+    pairs. Unlike in a product of powers, no digits are lost by cancellation.
     """
     tokens = np.arange(_LENGTH)
 
@@ -221,16 +224,16 @@ def _inverse(g: PatternRewriter, products: str) -> str:
 
 
 def _scan(g: PatternRewriter, past: str, operands: Mapping[str, str]) -> Any:
-    """The last state, and for each chunk the state before it and what each key adds.
+    """The last state, and for each chunk the state before it and the changes that its keys add.
 
     Args:
         g: the graph.
         past: the state before the first chunk.
-        operands: for the chunks: ``values`` to add for ``rows`` of keys; the ``factor`` of a state
-            that decays; the ``keys`` whose values the delta rule replaces.
+        operands: the operands of each chunk. ``values`` are added for ``rows`` of keys. A state
+            that decays has a ``factor``. The delta rule replaces the values of ``keys``.
     """
     matrix = "float[?,?,?,?]"
-    kept = "Mul ({state}, {factor})" if "factor" in operands else "Identity ({state})"
+    decayed = "Mul ({state}, {factor})" if "factor" in operands else "Identity ({state})"
     changes = "Sub ({values}, {recalled})" if "keys" in operands else "Identity ({values})"
     recalled = "{recalled} = MatMul ({keys}, {state})" if "keys" in operands else ""
     listed = ", ".join(f"{matrix} {{{name}}}" for name in ("state", *operands))
@@ -240,7 +243,7 @@ def _scan(g: PatternRewriter, past: str, operands: Mapping[str, str]) -> Any:
             {{before}} = Identity ({{state}})
             {recalled}
             {{changes}} = {changes}
-            {{kept}} = {kept}
+            {{kept}} = {decayed}
             {{added}} = MatMul ({{rows}}, {{changes}})
             {{next}} = Add ({{kept}}, {{added}})
         }}}}

@@ -11,14 +11,14 @@ from ._lowering import COMPUTED, _Lowering, narrowed, widened
 class LowerLRNPattern(_Lowering):
     """LRN(x) → x / (bias + alpha · AveragePool(x²)) ** beta
 
-    What: averages the squares over ``size`` channels, with zeros outside, by pooling over an image
-    whose rows are channels. 16-bit floats are computed in 32 bits. (ONNX Runtime's kernel spreads
-    NaN to all later channels, the formula only within the window.)
+    What: averages the squares over ``size`` channels, padded with zeros, by pooling over an image
+    whose rows are channels. 16-bit floats are computed in 32 bits. (The formula spreads NaN within
+    the window only. ONNX Runtime's kernel spreads NaN to all later channels.)
     Why: many runtimes lack the operator.
     Refuses when:
     1. the type is unknown (checked by the matcher).
-    2. x does not have four axes, or the length of an axis after the first is unknown or 0.
-    3. the divisor may not be positive, or the number of summed channels is 1 or even.
+    2. x does not have four axes, or the size of an axis after the first one is unknown or 0.
+    3. the divisor may not be positive, or ``size`` is 1 or even.
     """
 
     min_opset = 11

@@ -16,14 +16,14 @@ class LowerMRotaryEmbeddingPattern(_Lowering):
     """com.microsoft.MRotaryEmbedding(x, position, cos, sin) → Concat(a · c - b · s, a · s + b · c)
     with a, b = Split(x)
 
-    What: Gather takes rows of cos and sin for the three positions of each token, in time, along the
-    height and along the width; Concat joins the sections of the columns, or Where selects columns
-    where the sections alternate.
+    What: gathers rows of cos and sin for the three positions of each token: in time, along the
+    height and along the width. Concat joins the sections of the columns. If the sections alternate,
+    Where selects the columns instead.
     Why: only ONNX Runtime's own providers run the operator, which onnxruntime-genai writes for
     vision-language models such as Qwen2-VL.
     Refuses when:
-    1. the types are not float or float16, or differ.
-    2. the shapes of x, cos and sin are unknown or do not agree, or the sections do not have as many
+    1. the types are not float32 or float16, or differ.
+    2. the shapes of x, cos and sin are unknown or do not agree. Or the sections do not have as many
        columns as cos.
     3. neighbouring pairs are rotated, or another attribute is set.
     """
@@ -45,8 +45,8 @@ class LowerMRotaryEmbeddingPattern(_Lowering):
         if len({g.try_infer_type(name) for name in (m.x, m.cos, m.sin)}) > 1:  # (1)
             return self.none(node, msg="the types differ")
         defaults = {"scale": 1.0}
-        others = written.keys() - _KNOWN
-        if any(written[name] != defaults.get(name, 0) for name in others):  # (3)
+        names = written.keys() - _KNOWN
+        if any(written[name] != defaults.get(name, 0) for name in names):  # (3)
             return self.none(node, msg="an attribute has an unsupported value")
         shape, table = g.try_infer_shape(m.x) or (), g.try_infer_shape(m.cos) or ()
         sections = [int(size) for size in written.get("mrope_section", ())]

@@ -31,14 +31,14 @@ _MAX_SCALE: Final = 2.0**100
 class LowerMatMulBnb4Pattern(_Lowering):
     """com.microsoft.MatMulBnb4(x, w, scales) → MatMul(x, Transpose(Gather(numbers, w) · scales))
 
-    What: the codes of 4 bits are stored as uint4; Gather reads the number of each code, which is
+    What: stores the codes of 4 bits as uint4. Gather reads the number of each code, which is
     multiplied by the scale of its block.
     Why: only ONNX Runtime's own providers run the operator, which stores weights of QLoRA.
     Refuses when:
-    1. the type is not float (checked by the matcher).
-    2. weights or scales are not constant, do not have the size that the attributes state, or are
-       very large.
-    3. the weight is not transposed, or a block does not end with a weight.
+    1. the type is not float32 (checked by the matcher).
+    2. weights or scales are not constant, or do not have the sizes that the attributes state. Or a
+       scale is very large.
+    3. the weight is not transposed, or the last block is incomplete.
     """
 
     min_opset = 21

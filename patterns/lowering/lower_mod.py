@@ -21,11 +21,11 @@ _DIVIDED: Final = frozenset(
 class LowerModPattern(_Lowering):
     """Mod(x, b) → x - Div(x, b) · b
 
-    What: the remainder of a division by constants. Where integers may be negative, b is added to a
-    negative remainder; the quotient of floats is rounded towards 0.
+    What: computes the remainder of a division by constants. If integers may be negative, b is added
+    to a negative remainder. The quotient of floats is rounded towards 0.
     Why: some runtimes lack the operator.
     Refuses when:
-    1. the numbers are neither floats of 16, 32 or 64 bits nor integers of 32 bits or int64.
+    1. the numbers are neither floats of 16, 32 or 64 bits nor int32, uint32 or int64.
     2. integers are divided by a number that is not constant, or not positive.
     3. floats are divided by numbers other than 1, 2, 4, 8, ...: the remainder would not be exact.
     4. the remainder of integers has the sign of x, not of b.
@@ -61,10 +61,10 @@ class LowerModPattern(_Lowering):
         if of_floats:
             ceil, floor = g.op.Ceil(quotient), g.op.Floor(quotient)
             quotient = g.op.Where(g.op.Less(quotient, 0.0), ceil, floor)
-        rest = g.op.Sub(x, g.op.Mul(quotient, b))
+        remainder = g.op.Sub(x, g.op.Mul(quotient, b))
         if of_floats or unsigned:
-            return rest
-        return g.op.Where(g.op.Less(rest, 0), g.op.Add(rest, b), rest)
+            return remainder
+        return g.op.Where(g.op.Less(remainder, 0), g.op.Add(remainder, b), remainder)
 
     examples = Example.pairs(
         "agraph (int64[a] x) => (int64[a] y) <int64 b = {7}> { y = Mod(x, b) }",

@@ -1,4 +1,4 @@
-"""Movements that keep the order of the elements, by Reshape."""
+"""Flatten, Squeeze and Unsqueeze by Reshape."""
 
 from typing import ClassVar
 

@@ -17,9 +17,10 @@ class LowerMultiHeadAttentionPattern(_Lowering):
     added to the scores.
     Why: only ONNX Runtime's own providers run the operator.
     Refuses when:
-    1. the types are not float or float16, or differ.
+    1. the types are not float32 or float16, or differ.
     2. the shapes are unknown, or q, k and v are in one tensor.
-    3. the mask is not known to be (?, ?, queries, keys), or the padding (?, keys).
+    3. the mask is not known to have the shape (any, any, queries, keys), or the padding the shape
+       (any, keys).
     4. the scores are a result, or an operand is not supported.
     5. the attention is causal, but the numbers of queries and new keys may differ: kernels hide no
        key from a single query.
@@ -121,8 +122,9 @@ class LowerMultiHeadAttentionPattern(_Lowering):
 
 
 def _widths(g: GraphView, m: Match, extra: ExtraOperands) -> list[int] | None:
-    """The number of features in all heads of queries, of keys, and of values, ``None`` where one is
-    unknown.
+    """The number of features in all heads of queries, of keys, and of values.
+
+    ``None`` if a number is unknown.
     """
     shapes = [g.try_infer_shape(name) or () for name in (m.q, m.k, m.v)]
     ranks = [len(shape) for shape in shapes]

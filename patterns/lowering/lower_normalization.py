@@ -22,7 +22,7 @@ from ._normal import along_channels, centered, divided, reshaped
 class _LowerNormalization(_Lowering):
     """A normalization.
 
-    What: 16-bit floats are computed in 32 bits, as in the operator.
+    What: writes the formula. 16-bit floats are computed in 32 bits, as in the operator.
     Why: some runtimes lack the operator.
     """
 
@@ -31,12 +31,12 @@ class LowerLayerNormalizationPattern(_LowerNormalization):
     """LayerNormalization(x, scale, bias) → (x - mean) / √(mean of (x - mean)² + epsilon) · scale +
     bias
 
-    What: writes the formula with ReduceMean, Sub, Mul, Sqrt and Div; 16-bit floats are computed in
+    What: writes the formula with ReduceMean, Sub, Mul, Sqrt and Div. 16-bit floats are computed in
     32 bits, as in the operator.
-    Why: some runtimes lack the operator, or take only scales of rank 1.
+    Why: some runtimes lack the operator, or support only scales of rank 1.
     Refuses when:
-    1. the mean or the standard deviation is read, which are other results of the operator.
-    2. the type is unknown, or the rank, on which the normalized axes depend.
+    1. another node reads the mean or the standard deviation, two further results of the operator.
+    2. the type is unknown, or the rank is, on which the normalized axes depend.
     """
 
     min_opset = 7
@@ -102,12 +102,12 @@ class LowerLayerNormalizationPattern(_LowerNormalization):
 class LowerRMSNormalizationPattern(_LowerNormalization):
     """RMSNormalization(x, scale) → x / √(mean of x² + epsilon) · scale
 
-    What: writes the formula with Mul, ReduceMean, Sqrt and Div; the same for
+    What: writes the formula with Mul, ReduceMean, Sqrt and Div. The same for
     SimplifiedLayerNormalization, ONNX Runtime's name of the operator. 16-bit floats are computed in
     32 bits, as in the operator.
     Why: many runtimes lack the operator.
     Refuses when:
-    1. the standard deviation is read, the second result of ONNX Runtime's operator.
+    1. another node reads the standard deviation, the second result of ONNX Runtime's operator.
     2. the types of x and scale are unknown or differ.
     3. the rank is unknown, on which the normalized axes depend.
     """
@@ -163,13 +163,13 @@ class LowerRMSNormalizationPattern(_LowerNormalization):
 class LowerInstanceNormalizationPattern(_LowerNormalization):
     """InstanceNormalization(x, scale, bias) → (x - mean) / √(variance + epsilon) · scale + bias
 
-    What: writes the formula with ReduceMean over all axes after the second, Sub, Mul, Sqrt and Div;
-    16-bit floats are computed in 32 bits, as in the operator. A scale of 1 with a bias of 0 is not
-    written.
-    Why: some runtimes lack the operator, or a kernel of it for a type or rank.
+    What: writes the formula with Sub, Mul, Sqrt, Div, and ReduceMean over all axes after the second
+    one. 16-bit floats are computed in 32 bits, as in the operator. A scale of 1 and a bias of 0 are
+    omitted.
+    Why: some runtimes lack the operator, or have no kernel for some types or ranks.
     Refuses when:
     1. the type is unknown (checked by the matcher).
-    2. the rank is unknown, or there is no axis after the second.
+    2. the rank is unknown or less than 3.
     3. scale or bias are not constants of moderate size.
     """
 
@@ -231,13 +231,13 @@ class LowerBatchNormalizationPattern(_LowerNormalization):
     """BatchNormalization(x, scale, bias, mean, variance) → x · a + (bias - mean · a) with a = scale
     / √(variance + epsilon)
 
-    What: one factor and one summand for each channel, which are numbers where the parameters are
-    constant.
-    Why: some runtimes lack the operator, or merge Mul and Add into the convolution before them, but
-    not this operator.
+    What: multiplies each channel by a factor, and adds a summand. Both are constants if the
+    parameters are constant.
+    Why: some runtimes lack the operator. Others merge Mul and Add into a preceding convolution, but
+    not BatchNormalization.
     Refuses when:
-    1. the operator is in training mode, or results other than the first are read.
-    2. the type is not float or double, or differs from the types of the parameters.
+    1. the operator is in training mode, or other nodes read more than its first result.
+    2. the type is not float32 or float64, or differs from the types of the parameters.
     3. the rank is unknown.
     """
 
@@ -285,7 +285,8 @@ class LowerBatchNormalizationPattern(_LowerNormalization):
 class LowerLpNormalizationPattern(_LowerNormalization):
     """LpNormalization(x) → Where(‖x‖ = 0, 0, x / ‖x‖)
 
-    What: the norm is ReduceL2, or ReduceL1 with p = 1; 16-bit floats are computed in 32 bits.
+    What: computes the norm by ReduceL2, or by ReduceL1 for p = 1. 16-bit floats are computed in 32
+    bits.
     Why: most runtimes lack the operator.
     Refuses when:
     1. the type is unknown (checked by the matcher).
@@ -325,12 +326,12 @@ class LowerGroupNormalizationPattern(_LowerNormalization):
     """GroupNormalization(x, scale, bias) → (t - mean) / √(variance + epsilon) · scale + bias with t
     in groups
 
-    What: Reshape makes an axis of the groups, and an axis of the numbers of a group, along which
-    they are normalized; 16-bit floats are computed in 32 bits, as in the operator.
+    What: reshapes x to an axis of groups and an axis of their numbers, and writes the formula along
+    the last axis. 16-bit floats are computed in 32 bits, as in the operator.
     Why: many runtimes lack the operator.
     Refuses when:
     1. the type is unknown, or has 64 bits: the operator computes in 32 (checked by the matcher).
-    2. the rank or the number of channels is unknown, or the groups are not equal, or scale and bias
+    2. the rank or the number of channels is unknown, or the groups are not equal. Or scale and bias
        do not have one number for each channel.
     """
 

@@ -1,4 +1,4 @@
-"""Normalizations with the ranks for which there are kernels."""
+"""Normalizations whose operands get ranks for which more providers have kernels."""
 
 from typing import Any
 
@@ -19,9 +19,9 @@ class LowerLayerNormalizationScalePattern(_LowerNormalizationForm):
     """LayerNormalization(x, scale of shape (1, n), bias) → LayerNormalization(x, scale of shape
     (n), bias)
 
-    What: drops leading axes of size 1 of the scale and of the bias; constants are stored anew.
-    Why: Qualcomm's QNN and TVM take only vectors. `LayerNormalizationRow` writes rows, for ONNX
-    Runtime's CPU provider.
+    What: drops leading axes of size 1 of the scale and of the bias.
+    Why: Qualcomm's QNN and TVM support only vectors. (`LayerNormalizationRow` writes rows, for ONNX
+    Runtime's CPU provider.)
     Refuses when:
     1. the rank of x is unknown, on which the number of normalized axes depends.
     2. neither scale nor bias has axes of size 1 before the normalized axes.
@@ -78,8 +78,9 @@ class LowerLayerNormalizationScalePattern(_LowerNormalizationForm):
 class LowerInstanceNormalizationRankPattern(_LowerNormalizationForm):
     """InstanceNormalization(x of rank 3) → InstanceNormalization(x of rank 4)
 
-    What: Unsqueeze and Squeeze add an axis of size 1, and drop it.
-    Why: some providers have kernels for images only; Qualcomm's QNN has none for rank 3 in 16 bits.
+    What: adds an axis of size 1 by Unsqueeze, and drops this axis by Squeeze.
+    Why: some providers have kernels for images only. Qualcomm's QNN has no kernel for rank 3 in 16
+    bits.
     Refuses when:
     1. the rank is unknown, or not 3.
     """

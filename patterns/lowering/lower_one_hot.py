@@ -15,7 +15,7 @@ _INDICES: Final = frozenset((TensorProto.INT32, TensorProto.INT64))
 class LowerOneHotPattern(_Lowering):
     """OneHot(i, depth, [off, on]) → Where(Equal(i, [0, 1, ..., depth - 1]), on, off)
 
-    What: compares the positions, along a new axis, with a constant row; negative positions count
+    What: compares the positions, along a new axis, with a constant row. Negative positions count
     from the end.
     Why: several providers have no kernel of OneHot.
     Refuses when:

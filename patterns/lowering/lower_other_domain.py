@@ -1,4 +1,4 @@
-"""Operators of ONNX Runtime that the standard has as well, under their standard names."""
+"""Standard operators instead of operators of ONNX Runtime that do the same."""
 
 from typing import Any, ClassVar
 
@@ -24,7 +24,7 @@ class _LowerOtherDomain(_Lowering):
 class LowerExpandDimsPattern(_LowerOtherDomain):
     """com.microsoft.ExpandDims(x, axis) → Unsqueeze(x, axes=[axis])
 
-    What: the same axis of size 1.
+    What: adds the axis of size 1 by the standard operator.
     Refuses when:
     1. the axis is not a constant scalar.
     """
@@ -56,10 +56,10 @@ class LowerExpandDimsPattern(_LowerOtherDomain):
 class LowerContribGridSamplePattern(_LowerOtherDomain):
     """com.microsoft.GridSample(x, grid) → GridSample(x, grid)
 
-    What: the same modes; bilinear and bicubic interpolation are called linear and cubic from
-    operator set 20 on.
+    What: uses the standard operator. From operator set 20 on, its modes are called linear and cubic
+    instead of bilinear and bicubic.
     Refuses when:
-    1. the tensors are not float, or the ranks are not 4 (checked by the matcher).
+    1. the tensors are not float32, or the ranks are not 4 (checked by the matcher).
     """
 
     exactness = "rounding"
@@ -95,7 +95,7 @@ class LowerContribGridSamplePattern(_LowerOtherDomain):
 class LowerMatMulInteger16Pattern(_LowerOtherDomain):
     """com.microsoft.MatMulInteger16(a, b) → MatMul(Cast(a), Cast(b)) of int32
 
-    What: multiplies in 32 bits, in which the operator sums as well.
+    What: multiplies in 32 bits. The operator, too, adds the products in 32 bits.
     Refuses when:
     1. an operand is not of type int16 (checked by the matcher).
     """
@@ -124,9 +124,9 @@ class LowerMatMulInteger16Pattern(_LowerOtherDomain):
 class LowerContribPadPattern(_LowerOtherDomain):
     """com.microsoft.Pad(x, pads, value) → Pad(x, pads, value)
 
-    What: the same numbers of elements, as a vector, and the same value.
+    What: uses the standard operator, with the pads as a constant vector.
     Refuses when:
-    1. the number of elements is not constant.
+    1. the pads are not constant.
     2. the value is not a scalar.
     """
 
@@ -169,7 +169,7 @@ class LowerContribPadPattern(_LowerOtherDomain):
 class LowerContribRangePattern(_LowerOtherDomain):
     """com.microsoft.Range(start, limit, delta) → Range(start, limit, delta)
 
-    What: the same numbers; the step is 1 where it is omitted, and vectors of one number are
+    What: uses the standard operator. An omitted step becomes 1, and vectors of one number become
     scalars.
     Refuses when:
     1. the type is unknown, or int16 (checked by the matcher).
@@ -215,10 +215,9 @@ class LowerContribRangePattern(_LowerOtherDomain):
 class LowerContribUniquePattern(_LowerOtherDomain):
     """com.microsoft.Unique(x) → Unique(x, sorted=0)
 
-    What: the same results; the standard operator has the first positions as well, which are not
-    read.
+    What: uses the standard operator. Its second result, the first positions, is not read.
     Refuses when:
-    1. x is not a vector of floats (checked by the matcher).
+    1. x is not a vector of float32 numbers (checked by the matcher).
     """
 
     exactness = "finite"  # the kernel of the standard operator drops numbers between NaN
@@ -244,10 +243,10 @@ class LowerContribUniquePattern(_LowerOtherDomain):
 class LowerConvTransposeWithDynamicPadsPattern(_LowerOtherDomain):
     """com.microsoft.ConvTransposeWithDynamicPads(x, w, pads, bias) → ConvTranspose(x, w, bias)
 
-    What: constant pads are an attribute of the standard operator.
+    What: uses the standard operator, with the constant pads as an attribute.
     Refuses when:
     1. the pads are not constant, or auto_pad is set.
-    2. the tensors are not float (checked by the matcher).
+    2. the tensors are not float32 (checked by the matcher).
     """
 
     exactness = "rounding"

@@ -1,4 +1,4 @@
-"""Pads by Gather."""
+"""Pad by Gather, which copies rows of the operand."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,11 +28,12 @@ class _LowerPad(_Lowering):
 class LowerPadPattern(_LowerPad):
     """Pad(x, mode="reflect") → Gather(x, places, axis) for each axis
 
-    What: takes the rows of the result at constant places, also for the modes edge and wrap.
+    What: gathers the rows of the result at constant positions. The same for the modes edge and
+    wrap.
     Why: several providers pad with constants only.
     Refuses when:
-    1. the pads or the padded axes are not constants, or an axis is not static, or shorter than its
-       pads.
+    1. the pads or the padded axes are not constants. Or an axis is not static, or is shorter than
+       its pads.
     2. a pad is negative, which removes rows.
     """
 
@@ -84,9 +85,9 @@ class LowerPadConstantPattern(_LowerPad):
     padded axes need to be static.
     Why: some providers have no kernel of Pad, or only for some axes.
     Refuses when:
-    1. the pads or the padded axes are not constants, or an axis is not static, or empty.
-    2. the number is computed at run time, the type is unknown, or the provider has no kernel of
-       Where for it.
+    1. the pads or the padded axes are not constants. Or an axis is not static, or is empty.
+    2. the value is computed at run time, the type is unknown, or the provider has no kernel of
+       Where for the type.
     3. a pad is negative, which removes rows.
     """
 

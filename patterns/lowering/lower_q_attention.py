@@ -15,12 +15,14 @@ class LowerQAttentionPattern(LowerContribAttentionPattern):
     """com.microsoft.QAttention(x, w, b, x_scale, w_scale) → Softmax(q · scale · kᵀ) · v with q,
     k, v = Split(MatMulInteger(x, w) · x_scale · w_scale + b)
 
-    What: one MatMulInteger for queries, keys and values; the rest as com.microsoft.Attention.
-    Why: only ONNX Runtime's own providers run the operator, which its quantizer writes for BERT.
+    What: computes queries, keys and values by one MatMulInteger, and the attention as
+    `LowerContribAttention` does.
+    Why: only ONNX Runtime's own providers run the operator. ONNX Runtime's quantizer writes the
+    operator for BERT.
     Refuses when:
-    1. the types are not uint8 by int8 or uint8, with float biases and scales.
+    1. x is not uint8, w is not int8 or uint8, or the biases and scales are not float32.
     2. the sizes of the weight, of its scale, or of heads, are unknown, or the rank of x is not 3.
-    3. the padding does not have the form (batch, keys) or (batch).
+    3. the padding does not have the shape (batch, keys) or (batch).
     4. heads are rotated, or the cache is a buffer of fixed length.
     """
 

@@ -14,14 +14,14 @@ class LowerQGemmPattern(_QLinear):
     """com.microsoft.QGemm(x, y, b) → QuantizeLinear(Gemm(DequantizeLinear(x), DequantizeLinear(y),
     b · scales))
 
-    What: dequantizes the operands and the 32-bit bias, and quantizes the result, which stays float
-    where the operator has no scale for it.
-    Why: only ONNX Runtime's own providers run the operator; others support quantized models by
+    What: dequantizes the operands and the 32-bit bias, and quantizes the result. Without a scale of
+    the result, the result stays float32.
+    Why: only ONNX Runtime's own providers run the operator. Others support quantized models by
     QuantizeLinear and DequantizeLinear.
     Refuses when:
     1. the integers do not have 8 bits (checked by the matcher).
-    2. scales are not one constant of moderate size, or zero points have another shape; the matrix y
-       may have a constant for each column.
+    2. a scale is not one constant of moderate size, or its zero point has another shape. (The
+       matrix y may have a constant scale for each column.)
     3. the sums may have no terms: kernels return uninitialized memory then.
     4. the bias is not a vector of one number for each column.
     """

@@ -13,7 +13,7 @@ _SOFTMAX_OF_ONE_AXIS: Final = 13
 
 
 class _LowerQLinear(_QLinear):
-    """An operator on 8-bit integers, with one data operand or several of one kind."""
+    """An operator on 8-bit integers, with one data operand, or with several for Concat."""
 
 
 class LowerQLinearSigmoidPattern(_LowerQLinear):
@@ -72,7 +72,7 @@ class LowerQLinearConcatPattern(_LowerQLinear):
 
     Refuses when:
     1. the integers do not have 8 bits.
-    2. scales are not one constant of moderate size, or zero points have another shape.
+    2. a scale is not one constant of moderate size, or its zero point has another shape.
     3. operands may differ along the other axes: ONNX Runtime joins empty tensors of any shape.
     """
 
@@ -119,9 +119,9 @@ class LowerQLinearSoftmaxPattern(_LowerQLinear):
 
     Refuses when:
     1. the integers do not have 8 bits (checked by the matcher).
-    2. scales are not one constant of moderate size, or zero points have another shape.
-    3. the attribute `opset` is below 13, and `axis` is not known to be the last one: Softmax is
-       computed over all axes from `axis` on then.
+    2. a scale is not one constant of moderate size, or its zero point has another shape.
+    3. the attribute `opset` is below 13, and `axis` is not known to be the last one. Below 13, the
+       operator computes Softmax over all axes from `axis` on.
     """
 
     integer_steps = 1  # the kernel computes exponentials with less precision

@@ -8,7 +8,7 @@ from .._folding import doubles
 from ._q_linear import _QLinear, quantized, symbols
 
 _STEPS: Final = 255
-"""Most steps between an 8-bit integer and its zero point."""
+"""The largest difference between an 8-bit integer and its zero point."""
 _MAX_RESULT: Final = 2.0**30
 
 
@@ -17,7 +17,7 @@ class _LowerQLinearPair(_QLinear):
 
     Refuses when:
     1. the integers do not have 8 bits (checked by the matcher).
-    2. scales are not one constant of moderate size, or zero points have another shape.
+    2. a scale is not one constant of moderate size, or its zero point has another shape.
     3. a result may exceed 32 bits before it is clipped to 8 bits.
 
     Class attributes:
@@ -37,7 +37,7 @@ class _LowerQLinearPair(_QLinear):
         return True
 
     def bound(self, left: float, right: float) -> float:
-        """The largest result of operands that are at most this large."""
+        """The largest result of operands with magnitudes up to ``left`` and ``right``."""
         raise NotImplementedError
 
     def match_pattern(self, g: PatternBuilder) -> Symbol:

@@ -9,7 +9,7 @@ from ._q_linear import _QLinear, quantized, symbols
 class LowerQLinearReduceMeanPattern(_QLinear):
     """com.microsoft.QLinearReduceMean(x) → QuantizeLinear(ReduceMean(DequantizeLinear(x)))
 
-    What: dequantizes the operand, takes the mean along the axes, and quantizes the result.
+    What: dequantizes the operand, computes the mean along the axes, and quantizes the result.
     """
 
     integer_steps = 1  # a mean halfway between two integers may be rounded to either of them

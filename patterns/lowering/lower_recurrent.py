@@ -1,4 +1,4 @@
-"""Recurrent operators of a fixed length, as their cells."""
+"""Recurrent operators with a static number of steps, as the formulas of their cells."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, NamedTuple
@@ -13,19 +13,26 @@ from ._lowering import _Lowering
 
 _FLOAT: Final = frozenset((TensorProto.FLOAT,))
 _MAX_STEPS: Final = 128
-"""Most steps that are written out: each one has up to 20 nodes."""
+"""Maximum number of steps: each step becomes up to 20 nodes."""
 _SIMPLE: Final = frozenset(("Relu", "Tanh", "Sigmoid", "Softsign", "Softplus"))
 """Activations that are operators without attributes."""
 _DIRECTIONS: Final = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
-"""Whether each direction goes backwards."""
+"""For each value of ``direction``: whether its directions go backwards."""
 _ATTRIBUTES: Final = frozenset(
     ("activations", "direction", "hidden_size", "layout", "linear_before_reset", "input_forget")
 )
 
 
 class _Form(NamedTuple):
-    """The number of steps, the size of a state, the directions, the activations of all directions,
-    whether the batch is the first axis, and whether a GRU resets the product of the state.
+    """The attributes and sizes of a recurrent operator.
+
+    Attributes:
+        length: the number of steps.
+        size: the size of a state.
+        is_backwards: for each direction, whether the steps go backwards.
+        activations: the activations of all directions.
+        is_batch_first: whether the batch is the first axis.
+        resets_after: whether the reset gate of a GRU multiplies the product of the state.
     """
 
     length: int
@@ -41,10 +48,10 @@ class _Cell(NamedTuple):
 
     Attributes:
         activations: the operators of the activations.
-        weights: the transposed weights of the recurrence; a GRU may have two of them, for its first
-            two gates and for the last one.
-        bias: what is added to the product of the state, for a GRU that resets the product.
-        peephole: the three vectors of an LSTM, if it has them.
+        weights: the transposed weights of the recurrence. A GRU may have two matrices, for its
+            first two gates and for the last one.
+        bias: the summand of the product of the state, for a GRU whose reset gate multiplies it.
+        peephole: the three peephole vectors of an LSTM; empty for none.
         size: the size of a state.
     """
 
@@ -55,19 +62,19 @@ class _Cell(NamedTuple):
     size: int
 
     def activated(self, g: PatternRewriter, place: int, x: str) -> str:
-        """The result of one of the activations."""
+        """The result of the activation number ``place``."""
         return str(g.op[self.activations[place]](x))
 
 
 class _LowerRecurrent(_Lowering):
     """A recurrent operator.
 
-    What: one MatMul for the inputs of all steps, then the formula of the cell for each step, in
-    each direction. Without an initial state, the first step has no MatMul.
+    What: multiplies the inputs of all steps by one MatMul. For each step in each direction, the
+    formula of the cell follows. Without an initial state, the first step has no MatMul.
     Why: Qualcomm's QNN, Core ML and others lack recurrent operators.
     Refuses when:
-    1. a type is not float (checked by the matcher).
-    2. the number of steps is not known, or above 128, or the size of the state is not known.
+    1. a type is not float32 (checked by the matcher).
+    2. the number of steps is not known, or is above 128. Or the size of the state is not known.
     3. sequences may end before the last step.
     4. numbers are clipped, gates are coupled, or an activation has parameters.
 
@@ -78,7 +85,7 @@ class _LowerRecurrent(_Lowering):
         defaults: the activations of a direction by default.
     """
 
-    exactness = "finite"  # kernels clip the operands of Sigmoid and Tanh, NaN and infinity as well
+    exactness = "finite"  # kernels clip the operands of Sigmoid and Tanh, also NaN and infinity
     min_opset = 11
     operand_types = dict.fromkeys(("x", "w", "r", "b", "h"), _FLOAT)  # (1)
     derives = ("form", "used")
@@ -144,7 +151,7 @@ class _LowerRecurrent(_Lowering):
     def _direction(
         self, g: PatternRewriter, steps: str, number: int, form: _Form, m: dict[str, Any]
     ) -> tuple[str, _Cell]:
-        """The gates by the inputs of all steps, and the cell of a direction."""
+        """The parts of the gates that depend on the inputs, for all steps, and the cell."""
         place, width = np.array(number), self.gates * form.size
         weights, recurrence = (
             g.op.Transpose(g.op.Gather(m[name], place, axis=0), perm=[1, 0]) for name in ("w", "r")
@@ -169,13 +176,13 @@ class _LowerRecurrent(_Lowering):
         return inputs, cell
 
     def recurrence(self, g: PatternRewriter, weights: str, form: _Form) -> Sequence[str]:
-        """The weights that states are multiplied by."""
+        """The weights by which states are multiplied."""
         return (weights,)
 
     def step(
         self, g: PatternRewriter, cell: _Cell, gates: str, hidden: str, memory: str
     ) -> list[str]:
-        """The states after a step; the states before are empty at the first one if they are 0."""
+        """The states after a step. The names ``hidden`` and ``memory`` are empty for zeros."""
         raise NotImplementedError
 
 
@@ -249,7 +256,7 @@ class LowerGRUPattern(_LowerRecurrent):
         self, g: PatternRewriter, cell: _Cell, gates: str, hidden: str, memory: str
     ) -> list[str]:
         sizes = [2 * cell.size, cell.size]
-        both, new = g.op.Split(gates, split=sizes, axis=-1, outputs=2)
+        first_gates, new = g.op.Split(gates, split=sizes, axis=-1, outputs=2)
         own = ""
         if len(cell.weights) == 1:
             product = g.op.MatMul(hidden, cell.weights[0]) if hidden else ""
@@ -258,11 +265,11 @@ class LowerGRUPattern(_LowerRecurrent):
             product = product or cell.bias
             if product:
                 more, own = g.op.Split(product, split=sizes, axis=-1, outputs=2)
-                both = g.op.Add(both, more)
+                first_gates = g.op.Add(first_gates, more)
         elif hidden:
-            both = g.op.Add(both, g.op.MatMul(hidden, cell.weights[0]))
+            first_gates = g.op.Add(first_gates, g.op.MatMul(hidden, cell.weights[0]))
         gate, reset = g.op.Split(
-            cell.activated(g, 0, both), split=[cell.size] * 2, axis=-1, outputs=2
+            cell.activated(g, 0, first_gates), split=[cell.size] * 2, axis=-1, outputs=2
         )
         if own:
             new = g.op.Add(new, g.op.Mul(reset, own))
@@ -342,9 +349,7 @@ def _stacked(g: PatternRewriter, parts: Sequence[str], axis: int) -> str:
 
 
 def _whole(g: PatternRewriter, sequences: Sequence[str], form: _Form) -> str:
-    """The states of all steps, of shape (steps, directions, batch, size), or (batch, steps,
-    directions, size).
-    """
+    """The states of all steps: (steps, directions, batch, size), or with the batch first."""
     if not form.is_batch_first:
         return _stacked(g, sequences, 1)
     first = [g.op.Transpose(sequence, perm=[1, 0, 2]) for sequence in sequences]

@@ -133,7 +133,7 @@ class LowerReduceLogSumPattern(_LowerReduction):
 class LowerReduceMinPattern(_LowerReduction):
     """ReduceMin(x) → Neg(ReduceMax(Neg(x)))
 
-    What: takes the largest of the negated numbers.
+    What: computes the maximum of the negated numbers, and negates the result.
     """
 
     operator = "ReduceMin"
@@ -150,7 +150,8 @@ class LowerReduceMinPattern(_LowerReduction):
 class LowerReduceLogSumExpPattern(_LowerReduction):
     """ReduceLogSumExp(x) → Log(ReduceSum(Exp(x - m))) + m, with m = ReduceMax(x)
 
-    What: subtracts the largest number first, if it is finite, so that no exponential overflows.
+    What: first subtracts the largest number, if this number is finite: no exponential overflows
+    then.
     """
 
     operator = "ReduceLogSumExp"
@@ -185,11 +186,11 @@ class LowerReduceLogSumExpPattern(_LowerReduction):
 class LowerReduceMeanPattern(_LowerReduction):
     """ReduceMean(x) → ReduceSum(x) · 1/n
 
-    What: divides the sum by the number of its terms; 16-bit floats are added in 32 bits.
-    Why: some providers run ReduceMean for some axes only, or lack it.
+    What: divides the sum by the number of its terms. 16-bit floats are added in 32 bits.
+    Why: some providers run ReduceMean for some axes only, or lack the operator.
     Refuses when:
     1. the numbers are not floats of 16, 32 or 64 bits.
-    2. the axes are computed at run time, or one is not static, or empty.
+    2. the axes are computed at run time. Or an axis is not static, or is empty.
     """
 
     operator = "ReduceMean"

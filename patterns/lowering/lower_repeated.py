@@ -17,16 +17,21 @@ _REPEATING: Final = (
     *(("half_pixel", "round_prefer_floor"), ("half_pixel", "round_prefer_ceil")),
     ("asymmetric", "floor"),
 )
-"""Modes in which element ``i`` of the result is element ``i // scale`` of the operand, for a scale
-that is a whole number.
+"""Modes in which element ``i`` of the result is element ``i // scale`` of the operand.
+
+The scale is an integer.
 """
 _MAX_COPIES = 64
-"""Largest number of operands of a Concat."""
+"""Maximum number of operands of a Concat."""
 
 
 class RepetitionStep(NamedTuple):
-    """A repetition along one axis: the axis that is added, the shape of the Expand, and the target
-    of the Reshape.
+    """A repetition along one axis.
+
+    Attributes:
+        axis: the axis that Unsqueeze adds.
+        repeats: the shape of the Expand.
+        target: the target of the Reshape that joins both axes.
     """
 
     axis: int
@@ -46,8 +51,8 @@ class LowerResizePattern(_LowerRepeated):
     What: repeats the elements along a new axis, and joins both axes.
     Why: several providers run Resize in few of its modes, or not at all.
     Refuses when:
-    1. a scale is not a whole number, or the scales and sizes are not constants.
-    2. the mode does not repeat elements evenly.
+    1. a scale is not an integer, or the scales and sizes are not constants.
+    2. the mode does not repeat each element equally often.
     3. a Reshape would need sizes at run time.
     """
 
@@ -100,9 +105,9 @@ class LowerUpsamplePattern(_LowerRepeated):
     """Upsample(x, scales) → Reshape(Expand(Unsqueeze(x))) for each axis
 
     What: repeats the elements along a new axis, and joins both axes.
-    Why: the operator left the standard with operator set 10, and few providers know it.
+    Why: operator set 10 removed Upsample from the standard, and few providers have a kernel.
     Refuses when:
-    1. a scale is not a whole number, or the scales are not constants.
+    1. a scale is not an integer, or the scales are not constants.
     2. the mode is not "nearest".
     3. a Reshape would need sizes at run time.
     """
@@ -136,12 +141,12 @@ class LowerUpsamplePattern(_LowerRepeated):
 
 
 class LowerTilePattern(_LowerRepeated):
-    """Tile(x, repeats) → Concat(x, x, ...) for each axis, Expand(x) where axes have length 1
+    """Tile(x, repeats) → Concat(x, x, ...) for each axis, or Expand(x) for axes of size 1
 
     What: writes the copies one after the other.
     Why: several providers have no kernel of Tile.
     Refuses when:
-    1. the repeats are not constants, one is 0 or above 64, or the rank is unknown.
+    1. the repeats are not constants, a repeat is 0 or above 64, or the rank is unknown.
     """
 
     min_opset = 8
@@ -176,15 +181,15 @@ class LowerTilePattern(_LowerRepeated):
 
 
 def whole_numbers(scales: np.ndarray, rank: int) -> list[int] | None:
-    """The scales of all axes, ``None`` when one is not a whole number from 1 on."""
+    """The scales of all axes as integers, ``None`` when a scale is no integer or less than 1."""
     if scales.ndim != 1:
         return None
-    whole = [int(scale) for scale in scales if scale >= 1 and scale == np.floor(scale) < np.inf]
-    return whole if len(whole) == rank else None
+    integers = [int(scale) for scale in scales if scale >= 1 and scale == np.floor(scale) < np.inf]
+    return integers if len(integers) == rank else None
 
 
 def repetitions(g: GraphView, shape: Shape, factors: Sequence[int]) -> list[RepetitionStep]:
-    """How to repeat each element of a tensor along each axis.
+    """The steps that repeat each element of a tensor along each axis.
 
     Raises:
         Declined: when a Reshape would need sizes at run time.
@@ -209,7 +214,7 @@ def repeated(g: PatternRewriter, x: str, steps: Sequence[RepetitionStep]) -> str
 
 
 def _factors(g: GraphView, m: Match, rank: int) -> list[int] | None:
-    """The factor by which each axis grows, ``None`` when one is not known to be a whole number."""
+    """The factor by which each axis grows, ``None`` when a factor is not known to be an integer."""
     scales = g.get_computed_constant(m.scales) if m.scales else None
     if scales is not None and scales.size:
         return whole_numbers(scales, rank)
@@ -217,5 +222,5 @@ def _factors(g: GraphView, m: Match, rank: int) -> list[int] | None:
     if source is None or result is None or not m.sizes or g.get_ints(m.sizes) is None:
         return None
     factors = [exact_quotient(b, a) for a, b in zip(source, result, strict=True) if a != 0]
-    whole = [factor for factor in factors if isinstance(factor, int)]
-    return whole if len(whole) == rank else None
+    integers = [factor for factor in factors if isinstance(factor, int)]
+    return integers if len(integers) == rank else None

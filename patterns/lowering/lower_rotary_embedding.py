@@ -22,15 +22,15 @@ class LowerRotaryEmbeddingPattern(_Lowering):
     """RotaryEmbedding(x, cos, sin) → Concat(a · cos - b · sin, a · sin + b · cos) with a, b =
     Split(x)
 
-    What: writes the rotation out, also for a part of the features, and for neighbouring pairs
-    (interleaved), for which Reshape adds an axis. Gather takes the rows of cos and sin for the
-    positions. The same for com.microsoft.RotaryEmbedding.
+    What: writes the formula of the rotation. The operator may rotate a part of the features, or
+    neighbouring pairs (interleaved), for which Reshape adds an axis. Gather reads the rows of cos
+    and sin for the positions. The same for com.microsoft.RotaryEmbedding.
     Why: few runtimes have the operator.
     Refuses when:
-    1. the types are not float or float16, or differ.
+    1. the types are not float32 or float16, or differ.
     2. the shapes of x, cos and sin are unknown or do not agree.
-    3. it is not known that there is a position for each row of x, or one position for the first of
-       a static number of rows.
+    3. the positions may be neither one for each row of x nor one for the first row. In the latter
+       case, the number of rows must be static.
     4. an attribute or its value is not supported.
     """
 
@@ -71,7 +71,7 @@ class LowerRotaryEmbeddingPattern(_Lowering):
         self, g: PatternRewriter, x: str, cos: str, sin: str, position: str, **m: Any
     ) -> str:
         heads, size, rotated = m["sizes"]
-        is_flat, rest = g.info(x).rank == 3, size - rotated
+        is_flat, unrotated = g.info(x).rank == 3, size - rotated
         axes = [2 if is_flat else 1]
         if m["first"]:
             position = g.op.Add(position, np.arange(m["first"]))
@@ -80,20 +80,20 @@ class LowerRotaryEmbeddingPattern(_Lowering):
             g.op.Gather(table, position, axis=0) if position else table for table in (cos, sin)
         ]
         back = [0, 0, heads * size] if is_flat else [0, 0, 0, size]
-        if m["written"].get("interleaved") and not rest:
+        if m["written"].get("interleaved") and not unrotated:
             pairs = g.op.Reshape(x, np.array([0, 0, heads if is_flat else 0, size // 2, 2]))
             cos, sin = (g.op.Unsqueeze(angle, axes=[*axes, 4]) for angle in angles)
             return g.op.Reshape(pairs_rotated(g, pairs, cos, sin), np.array(back))
         split = g.op.Reshape(x, np.array([0, 0, heads, size])) if is_flat else x
         if m["written"].get("interleaved"):
-            part, tail = g.op.Split(split, split=[rotated, rest], axis=-1, outputs=2)
+            part, tail = g.op.Split(split, split=[rotated, unrotated], axis=-1, outputs=2)
             pairs = g.op.Reshape(part, np.array([0, 0, 0, rotated // 2, 2]))
             cos, sin = (g.op.Unsqueeze(angle, axes=[*axes, 4]) for angle in angles)
             joined = g.op.Reshape(pairs_rotated(g, pairs, cos, sin), np.array([0, 0, 0, rotated]))
             result = g.op.Concat(joined, tail, axis=-1)
         else:
             cos, sin = (g.op.Unsqueeze(angle, axes=axes) for angle in angles)
-            result = halves_rotated(g, split, cos, sin, [rotated, rest])
+            result = halves_rotated(g, split, cos, sin, [rotated, unrotated])
         return g.op.Reshape(result, np.array(back)) if is_flat else result
 
     examples = (
@@ -146,9 +146,7 @@ class LowerRotaryEmbeddingPattern(_Lowering):
 
 
 def _sizes(shape: Shape, table: Shape, written: dict[str, Any]) -> tuple[int, int, int] | None:
-    """The number of heads (0 where it is not needed), the features of a head, and how many of these
-    are rotated.
-    """
+    """The number of heads (0 if not needed), of features of a head, and of rotated features."""
     if len(shape) not in (3, 4) or len(table) not in (2, 3):
         return None
     if not isinstance(shape[-1], int) or not isinstance(table[-1], int):

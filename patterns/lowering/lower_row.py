@@ -1,4 +1,4 @@
-"""Convolutions and pooling over rows, as over images of one row."""
+"""Convolutions and pooling over tensors of rank 3, as over images with one line."""
 
 from typing import Any, ClassVar
 
@@ -18,11 +18,11 @@ from ._lowering import _Lowering
 class _LowerRow(_Lowering):
     """An `operator` with windows over tensors of rank 3.
 
-    What: adds an axis of length 1, along which the window has length 1, and drops it afterwards.
-    Why: several providers run windows over images only.
+    What: adds an axis of size 1, along which the window has size 1, and drops this axis afterwards.
+    Why: several providers run convolutions and pooling over images only.
     Refuses when:
     1. the rank is not known to be 3.
-    2. auto_pad gives the pads.
+    2. auto_pad is set.
     """
 
     exactness = "rounding"
@@ -48,7 +48,7 @@ class _LowerRow(_Lowering):
 
 
 def _widened(name: str, value: Any) -> Any:
-    """An attribute in the form for images of one row."""
+    """An attribute in the form for images with one line."""
     if name in ("kernel_shape", "strides", "dilations"):
         return [1, *value]
     if name == "output_padding":

@@ -1,4 +1,4 @@
-"""Elements replaced at constant positions, by Gather from the old and the new elements."""
+"""Updates at constant positions, by a Gather from the old and the new elements."""
 
 from math import prod
 
@@ -14,13 +14,12 @@ from ._lowering import _Lowering
 class _LowerScatter(_Lowering):
     """A tensor with elements replaced at constant positions.
 
-    Why: several providers have no kernel of the operator, which also depends on the order of
-    threads where positions repeat.
+    Why: several providers have no kernel of the operator.
     Refuses when:
-    1. the axes that are indexed are not static, or a Reshape to the rows or back needs sizes at run
+    1. the axes that are indexed are not static. Or a Reshape to the rows or back needs sizes at run
        time.
-    2. a position is out of range, or repeated.
-    3. the new numbers are added to the old ones, or otherwise combined with them.
+    2. a position is out of range, or repeated: the result then depends on the order of threads.
+    3. reduction is set: the new numbers are combined with the old ones.
     """
 
     exactness = "exact"
@@ -67,8 +66,8 @@ class _LowerScatter(_Lowering):
 class LowerScatterNDPattern(_LowerScatter):
     """ScatterND(x, i, updates) → Gather(Concat(x, updates), order)
 
-    What: takes each row from the old or from the new rows; joins the indexed axes first where there
-    are several.
+    What: gathers each row from the old or from the new rows. If several axes are indexed, they are
+    joined first.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Constant, updates: Symbol) -> Symbol:
@@ -95,7 +94,7 @@ class LowerScatterNDPattern(_LowerScatter):
 class LowerScatterElementsPattern(_LowerScatter):
     """ScatterElements(x, i, updates) → Reshape(Gather(Concat(Reshape(x), Reshape(updates)), order))
 
-    What: joins all axes, and takes each element from the old or from the new elements.
+    What: joins all axes, and gathers each element from the old or from the new elements.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Constant, updates: Symbol) -> Symbol:

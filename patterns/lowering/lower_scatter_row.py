@@ -9,12 +9,12 @@ class LowerScatterRowPattern(_Lowering):
     """ScatterND(x, i, row) → Where(Equal([0, 1, ...], i), row, x)
 
     What: replaces the row at a position that is computed at run time, such as the next row of a
-    cache; a negative position counts from the end.
+    cache. A negative position counts from the end.
     Why: several providers have no kernel of ScatterND.
     Refuses when:
-    1. there is more than one row, or one of the sizes is not known.
-    2. the type is unknown, or the provider has no kernel of Where for it.
-    3. the new numbers are added to the old ones, or otherwise combined with them.
+    1. there is more than one new row, or a size is not known.
+    2. the type is unknown, or the provider has no kernel of Where for the type.
+    3. reduction is set: the new numbers are combined with the old ones.
     """
 
     exactness = "rounding"

@@ -15,13 +15,13 @@ _READ: Final = frozenset(
 class LowerShapeSourcePattern(PatternOptimization):
     """Shape(x) of integers, next to t = Gather(table, x) → Shape(t), the same axes
 
-    What: reads sizes from a tensor of floats or 32-bit integers that is computed from x and has its
-    axes. Booleans are cast to int32 for that.
-    Why: WebGPU reads sizes of tensors of its own types only; a Shape of 64-bit integers stays on
+    What: reads sizes from a tensor of floats or 32-bit integers that is computed from x and has the
+    axes of x. If x has Booleans, a new Cast to int32 computes such a tensor.
+    Why: WebGPU reads sizes of tensors of its own types only. A Shape of 64-bit integers stays on
     the CPU.
     Refuses when:
-    1. the tensor has neither elements of 64 bits nor Booleans.
-    2. no Gather with the indices x, and no Cast of x, has a result of these types.
+    1. x has neither elements of 64 bits nor Booleans.
+    2. no Gather with the indices x, and no Cast of x, has a result of floats or 32-bit integers.
     """
 
     phase = "lower"
@@ -73,8 +73,9 @@ class LowerShapeSourcePattern(PatternOptimization):
 
 
 def _first_axis(g: GraphView, node: Node, x: str) -> int | None:
-    """The axis of a node's result at which the axes of ``x`` begin; ``None`` if the result lacks
-    them, or has a type whose sizes are not read.
+    """The axis of a node's result at which the axes of ``x`` begin.
+
+    ``None`` if the result lacks these axes, or has a type whose sizes WebGPU does not read.
     """
     if node.domain or not node.output or g.try_infer_type(node.output[0]) not in _READ:
         return None

@@ -8,7 +8,7 @@ from ._lowering import WIDE
 
 
 class _Source(NamedTuple):
-    """A tensor, the axes to cut to length 1, and the number of axes to read, ``None`` for all."""
+    """A tensor, the axes to slice to size 1, and the number of axes to read (``None`` for all)."""
 
     name: str
     axes: list[int]
@@ -18,13 +18,14 @@ class _Source(NamedTuple):
 class LowerSizesWithOnesPattern(PatternOptimization):
     """Concat(Shape(x, start=0, end=1), [1, 1]) → Shape(x[:, 0:1, 0:1])
 
-    What: cuts the axes of x to length 1 where the Concat has a 1, and reads all sizes at once.
-    Why: the Concat of integers of 64 bits stays on the CPU, for which other nodes then wait; WebGPU
-    cuts the tensor.
+    What: slices x to size 1 along the axes for which the Concat has a 1, and reads all sizes at
+    once.
+    Why: the Concat of integers of 64 bits stays on the CPU, for which other nodes then wait. WebGPU
+    runs the Slice.
     Refuses when:
-    1. the parts are not the sizes that a Shape reads of a tensor, at their places, and ones.
-    2. the tensor has elements of 64 bits, fewer axes than the result has numbers, or an axis to cut
-       that may be empty.
+    1. the operands of the Concat are not ones and sizes that a Shape reads, each at its position.
+    2. the tensor has elements of 64 bits, or fewer axes than the result has numbers. Or an axis to
+       slice may be empty.
     """
 
     phase = "lower"
@@ -70,7 +71,7 @@ class LowerSizesWithOnesPattern(PatternOptimization):
 
 
 def _source(g: GraphView, node: Node, shape: Node) -> _Source | None:
-    """The tensor whose Shape a Concat reads; ``None`` where cutting it does not give the result."""
+    """The tensor whose Shape a Concat reads, ``None`` if slicing it does not give the result."""
     x = shape.input[0]
     info = g.info(x)
     sizes = _sizes(g, node, shape, info.shape)
@@ -84,8 +85,9 @@ def _source(g: GraphView, node: Node, shape: Node) -> _Source | None:
 
 
 def _sizes(g: GraphView, node: Node, shape: Node, dims: Shape | None) -> list[int] | None:
-    """For each number of the result, 1 if it is 1, and 0 if it is the size of the axis at its
-    place; ``None`` if one is anything else.
+    """A flag for each number of the result: 1 for the number 1, and 0 for the size of its axis.
+
+    ``None`` if the result has another number.
     """
     sizes: list[int] = []
     for name in node.input:

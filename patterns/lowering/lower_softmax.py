@@ -1,4 +1,4 @@
-"""Softmax and its logarithm, spelled out."""
+"""Softmax and its logarithm by their formulas."""
 
 from onnx import TensorProto
 
@@ -7,13 +7,13 @@ from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewri
 from ._lowering import COMPUTED, _Lowering, axes_from, narrowed, widened
 
 _ONE_AXIS = 13
-"""From this operator set on, the operators reduce one axis; before, all axes from ``axis`` on."""
+"""The operator set from which on the operators reduce one axis, not all axes from ``axis`` on."""
 
 
 class _LowerSoftmax(_Lowering):
     """An operator along an axis, or along all axes from ``axis`` on (before operator set 13).
 
-    What: the largest number is subtracted first, so that nothing overflows; 16-bit floats are
+    What: first subtracts the largest number, so that no exponential overflows. 16-bit floats are
     computed in 32 bits, as in the operator.
     Why: some runtimes lack the operator.
     Refuses when:

@@ -48,7 +48,8 @@ class LowerIsNaNPattern(_LowerSpecialValue):
 class LowerIsNaNWherePattern(_LowerSpecialValue):
     """Where(IsNaN(x), a, b) → Where(Equal(x, x), b, a)
 
-    What: what `LowerIsNaN` does, for a selection, such as the guard of a softmax, without Not.
+    What: compares x with itself, as `LowerIsNaN` does, and exchanges a and b instead of adding a
+    Not. Such selections guard a softmax.
     """
 
     exactness = "rounding"
@@ -73,10 +74,10 @@ class LowerIsNaNWherePattern(_LowerSpecialValue):
 class LowerIsInfPattern(_LowerSpecialValue):
     """IsInf(x) → Equal(Abs(x), infinity)
 
-    What: compares with infinity; without Abs where the operator looks for one sign only.
+    What: compares with infinity. If the operator detects one sign only, no Abs is needed.
     Refuses when:
     1. the numbers are not floats of 16, 32 or 64 bits.
-    2. the operator looks for neither sign.
+    2. the operator detects neither sign.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:

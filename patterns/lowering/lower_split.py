@@ -8,8 +8,8 @@ from ._lowering import _Lowering
 class LowerSplitPattern(_Lowering):
     """Split(x) → Slice(x), Slice(x), ...
 
-    What: takes each part by a Slice.
-    Why: some providers run Split for equal parts only, or lack it.
+    What: reads each part by a Slice.
+    Why: some providers run Split for equal parts only, or lack the operator.
     Refuses when:
     1. the sizes of the parts, or the axis, are not known.
     """

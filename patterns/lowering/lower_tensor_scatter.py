@@ -13,14 +13,14 @@ from ._lowering import _Lowering
 class LowerTensorScatterPattern(_Lowering):
     """TensorScatter(cache, update, start) → ScatterND(cache, places, update)
 
-    What: the places are the positions along the axes up to the axis of the sequence; the start of
-    each batch is added to the positions in its sequence. In a circular cache, Mod brings them back
-    to its beginning.
+    What: computes the places: the positions along all axes up to the axis of the sequence. The
+    start of each batch is added to the positions in its sequence. In a circular cache, Mod brings
+    positions after the end back to the beginning.
     Why: few runtimes have the operator, which writes KV caches of fixed length since operator set
     24.
     Refuses when:
     1. the rank is unknown, or the axis is the first one.
-    2. a dimension between batch and sequence is unknown, or the length of a circular cache.
+    2. a dimension between batch and sequence is unknown, or the length of a circular cache is.
     """
 
     exactness = "exact"
@@ -54,11 +54,11 @@ class LowerTensorScatterPattern(_Lowering):
         if start:
             column = g.op.Reshape(start, np.array([-1, *[1] * count], np.int64))
             terms.append(g.op.Mul(column, np.eye(count, dtype=np.int64)[-1]))
-        # What is known becomes one constant.
+        # All constant terms are added ahead of time.
         constants = [term for term in terms if isinstance(term, np.ndarray)]
         computed: list[Any] = [term for term in terms if isinstance(term, str)]
-        known = [reduce(np.add, constants)] if constants else []
-        places = reduce(g.op.Add, computed + known)
+        constant_sum = [reduce(np.add, constants)] if constants else []
+        places = reduce(g.op.Add, computed + constant_sum)
         if length:
             sizes = np.array([*[np.iinfo(np.int64).max] * (count - 1), length], np.int64)
             places = g.op.Mod(places, sizes)
@@ -84,7 +84,7 @@ class LowerTensorScatterPattern(_Lowering):
 
 
 def _positions(g: PatternRewriter, update: str, shape: Shape, axis: int) -> np.ndarray | str:
-    """The positions along an axis, as that component of a vector; the axis keeps its place."""
+    """The positions along an axis, as component ``axis`` of vectors along a new last axis."""
     unit = np.eye(len(shape), dtype=np.int64)[axis]
     target = [1] * (len(shape) + 1)
     target[axis] = -1

@@ -8,22 +8,22 @@ class LowerToDefinitionPattern(PatternOptimization):
     """ThresholdedRelu(x) → nodes of the operator's definition: Where(Less(alpha, x), x, 0)
 
     What: writes the body that the ONNX standard gives for the operator, in the operator set of the
-    model. The last resort, where no other pattern of this phase matches.
+    model. This pattern runs after all other patterns of the phase.
     Why: a runtime may lack the operator, but have the operators of its body.
     Refuses when:
-    1. the standard gives no body for the operator set of the model, or an operator of the body has
-       another form there than in the operator set of the body.
-    2. the body depends on types that are not known or on operands that are omitted, or has
-       subgraphs.
+    1. the standard has no body for the operator set of the model. Or an operator of the body has
+       another form in the operator set of the model.
+    2. the body depends on types that are not known, or on operands that are omitted. Or the body
+       has subgraphs.
     """
 
     phase = "lower"
     exactness = "rounding"
     priority = 9
     min_opset = 13
-    # Without operators whose kernels and bodies differ in digits, ranges or broadcasting
-    # (Attention, Celu, LayerNormalization, LogSoftmax, Mish, PRelu, RMSNormalization, Shrink,
-    # Softplus), and without losses.
+    # Absent are losses, and operators whose kernels and bodies differ in digits, ranges or
+    # broadcasting (Attention, Celu, LayerNormalization, LogSoftmax, Mish, PRelu, RMSNormalization,
+    # Shrink, Softplus).
     anchors = (
         "CenterCropPad",
         "Clip",

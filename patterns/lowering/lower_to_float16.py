@@ -18,15 +18,15 @@ _INTEGERS: Final = frozenset(
 )
 _ENDS: Final = (TensorProto.FLOAT16, TensorProto.BOOL)
 _MAX_NODES: Final = 24
-"""Largest number of nodes between the casts."""
+"""Maximum number of nodes between the casts."""
 _EXACT: Final = 2048
-"""Integers up to this size are exact in float16."""
+"""The largest integer up to which all integers are exact in float16."""
 _SMALLEST: Final = 2.0**-14
-"""Numbers below this have fewer digits in float16."""
+"""The smallest normal number of float16: smaller numbers have fewer digits."""
 
 
 class _Island(NamedTuple):
-    """Operators of 32-bit floats between casts.
+    """Float32 operators between casts.
 
     Attributes:
         nodes: the operators, in order.
@@ -38,22 +38,23 @@ class _Island(NamedTuple):
 
 
 class LowerToFloat16Pattern(PatternOptimization):
-    """Cast(Sub(1, Cast(x, to=FLOAT)), to=FLOAT16) → Sub(1, Cast(x, to=FLOAT16)), likewise other
-    arithmetic and movement
+    """Cast(Sub(1, Cast(x, to=FLOAT)), to=FLOAT16) → Sub(1, Cast(x, to=FLOAT16)). The same for other
+    arithmetic and movement.
 
     What: computes masks in float16: numbers that are cast from integers, Booleans or float16, and
     then cast to Booleans or float16. A cast to Booleans becomes a comparison with 0.
     Why: some NPUs compute in float16 only, and have no comparisons or casts to Booleans in float32.
     Refuses when:
-    1. a result is an output, or is read by anything but arithmetic, movement and casts to Booleans
-       or float16.
-    2. an operand comes from elsewhere, or is a constant that float16 does not hold.
-    3. two operands of an operator come from integers: the difference of large ones would be lost.
+    1. a result is an output, or a node reads it that is not arithmetic, a movement, or a Cast to
+       Booleans or float16.
+    2. an operand is no such Cast, or is a constant that is not exact in float16.
+    3. two operands of an operator come from integers. (The difference of large integers would be
+       lost.)
     4. a Boolean depends on more than one operation, or on a constant beyond 2048.
     """
 
     phase = "lower"
-    priority = -1  # before other patterns take the casts
+    priority = -1  # before other patterns match the casts
     exactness: ClassVar[Exactness] = "rounding"
     min_opset = 13
     anchors = _ARITHMETIC
@@ -132,8 +133,9 @@ def _floats(g: GraphView, node: Node) -> list[str]:
 
 
 def _island(g: GraphView, start: Node) -> _Island | None:
-    """All operators that are connected to a node by float32 tensors; ``None`` unless the tensors
-    end in casts to Booleans or float16.
+    """All operators that float32 tensors connect with a node.
+
+    ``None`` unless the tensors end in casts to Booleans or float16.
     """
     nodes, ends, waiting = list[Node](), list[Node](), [start]
     while waiting:
@@ -169,7 +171,7 @@ def _is_inner(g: GraphView, name: str) -> bool:
 
 
 def _is_held(g: GraphView, name: str, reader: Node) -> bool:
-    """Whether float16 holds an operand from outside of the island, large integers aside."""
+    """Whether an operand from outside of the island is exact in float16, except large integers."""
     if g.is_constant(name):
         sizes = np.abs(constant(g, name))
         with np.errstate(over="ignore"):
@@ -210,7 +212,7 @@ def _are_small(g: GraphView, nodes: Sequence[Node]) -> bool:
 
 
 def _half(g: PatternRewriter, name: str, halves: dict[str, str]) -> str:
-    """An operand in float16, taken from ``halves``, or written and added there."""
+    """An operand in float16: the entry of ``halves``, or a new one."""
     if name in halves:
         return halves[name]
     if g.is_constant(name):

@@ -10,12 +10,12 @@ from ._lowering import _Lowering
 class LowerTriluPattern(_Lowering):
     """Trilu(x, k) → Where(mask, x, 0)
 
-    What: selects the triangle with a constant mask, also for com.microsoft.Trilu. A product with
-    the mask would keep NaN outside of the triangle.
+    What: selects the triangle with a constant mask. The same for com.microsoft.Trilu. (A product
+    with the mask would keep NaN outside of the triangle.)
     Why: several providers have no kernel of Trilu.
     Refuses when:
     1. the last two axes are not static, or the diagonal is not constant.
-    2. the type is unknown, or the provider has no kernel of Where for it.
+    2. the type is unknown, or the provider has no kernel of Where for the type.
     """
 
     exactness = "rounding"

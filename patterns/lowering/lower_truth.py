@@ -12,9 +12,9 @@ from ._lowering import _Lowering
 class _LowerTruth(_Lowering):
     """An `operator` on truth values.
 
-    Why: some providers have kernels of only Cast and Where for truth values.
+    Why: for truth values, some providers have kernels of Cast and Where only.
     Refuses when:
-    1. (never: the operator takes truth values only, which are 0 and 1 as integers.)
+    1. (never: the operator accepts truth values only, which are 0 and 1 as integers.)
     """
 
     exactness = "exact"
@@ -44,7 +44,7 @@ def _examples(operator: str, arithmetic: str) -> tuple[Example, ...]:
 class LowerAndPattern(_LowerTruth):
     """And(x, y) → Cast(Cast(x) · Cast(y))
 
-    What: the product is 1 where both values are true.
+    What: multiplies: the product is 1 if both values are true.
     """
 
     operator = "And"
@@ -55,7 +55,7 @@ class LowerAndPattern(_LowerTruth):
 class LowerOrPattern(_LowerTruth):
     """Or(x, y) → Cast(Cast(x) + Cast(y))
 
-    What: the sum is not 0 where at least one value is true.
+    What: adds: the sum is not 0 if at least one value is true.
     """
 
     operator = "Or"
@@ -66,7 +66,7 @@ class LowerOrPattern(_LowerTruth):
 class LowerXorPattern(_LowerTruth):
     """Xor(x, y) → Cast(Cast(x) - Cast(y))
 
-    What: the difference is not 0 where exactly one value is true.
+    What: subtracts: the difference is not 0 if exactly one value is true.
     """
 
     operator = "Xor"
@@ -77,7 +77,7 @@ class LowerXorPattern(_LowerTruth):
 class LowerNotPattern(_LowerTruth):
     """Not(x) → Cast(1 - Cast(x))
 
-    What: the difference is 1 where the value is false.
+    What: subtracts from 1: the difference is 1 if the value is false.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:  # type: ignore[override]

@@ -12,7 +12,7 @@ from ._lowering import HALVES, _Lowering, narrowed, widened
 class _LowerVariadic(_Lowering):
     """An `operator` of any number of operands.
 
-    Why: WebGPU and other providers run the operator for two operands at most, or lack it.
+    Why: WebGPU and other providers run the operator for two operands at most, or have no kernel.
     Refuses when:
     1. the type is unknown: sums of 16-bit floats are computed in 32 bits.
     2. there are two operands, and `pairwise` is the operator itself.
@@ -36,8 +36,8 @@ class _LowerVariadic(_Lowering):
 
     def apply_pattern(self, g: PatternRewriter, parts: Sequence[str], dtype: int) -> str:
         combine = getattr(g.op, self.pairwise)
-        result, *rest = parts
-        for part in rest:
+        result, *remaining = parts
+        for part in remaining:
             result = combine(result, part)
         return str(result)
 
@@ -45,7 +45,7 @@ class _LowerVariadic(_Lowering):
 class LowerSumPattern(_LowerVariadic):
     """Sum(a, b, c) → Add(Add(a, b), c)
 
-    What: adds the operands one after the other; three or more 16-bit floats are added in 32 bits.
+    What: adds the operands one after the other. Three or more 16-bit floats are added in 32 bits.
     """
 
     operator = "Sum"
@@ -70,7 +70,7 @@ class LowerSumPattern(_LowerVariadic):
 class LowerMeanPattern(_LowerVariadic):
     """Mean(a, b, c) → Mul(Add(Add(a, b), c), 1/3)
 
-    What: adds the operands one after the other, and divides by their number; 16-bit floats are
+    What: adds the operands one after the other, and divides by their number. 16-bit floats are
     computed in 32 bits.
     """
 
@@ -96,7 +96,7 @@ class LowerMeanPattern(_LowerVariadic):
 class LowerMaxPattern(_LowerVariadic):
     """Max(a, b, c) → Max(Max(a, b), c)
 
-    What: takes the operands two at a time.
+    What: computes the maximum of two operands at a time.
     """
 
     operator = "Max"
@@ -113,7 +113,7 @@ class LowerMaxPattern(_LowerVariadic):
 class LowerMinPattern(_LowerVariadic):
     """Min(a, b, c) → Min(Min(a, b), c)
 
-    What: takes the operands two at a time.
+    What: computes the minimum of two operands at a time.
     """
 
     operator = "Min"

@@ -40,15 +40,16 @@ class _LowerWide(_Lowering):
 
 
 class LowerIndexTypePattern(_LowerWide):
-    """Gather(x, i) → Gather(x, Cast(i, to=int32)), also for GatherElements
+    """Gather(x, i) → Gather(x, Cast(i, to=int32)). The same for GatherElements.
 
-    What: reads indices of 32 bits: constants are stored so, others converted by a Cast. Valid
-    indices of an axis shorter than 2^31 fit; an index out of range is an error in both forms,
-    unless it is beyond 32 bits.
+    What: reads indices of 32 bits. Constants are stored in 32 bits, and a Cast converts other
+    indices. Valid indices of an axis shorter than 2^31 fit. An index that is out of range is an
+    error in both forms, unless it needs more than 32 bits.
     Why: WebGPU and many NPUs have no integers of 64 bits.
     Refuses when:
     1. the indices do not have 64 bits.
-    2. the indexed axis is not static, or too long, or a constant index is out of range.
+    2. the indexed axis is not static, or is longer than 2^31 - 1. Or a constant index is out of
+       range.
     """
 
     min_opset = 11
@@ -97,8 +98,8 @@ class LowerIndexTypePattern(_LowerWide):
 
 
 class LowerMovedCastPattern(_LowerWide):
-    """Cast(Unsqueeze(x), to=float) → Unsqueeze(Cast(x, to=float)), likewise Reshape, Slice, Expand,
-    Gather, ...
+    """Cast(Unsqueeze(x), to=float) → Unsqueeze(Cast(x, to=float)). The same for Reshape, Slice,
+    Expand, Gather, ...
 
     What: converts numbers of 64 bits before they are moved.
     Why: WebGPU and many NPUs have no types of 64 bits, but can move the converted numbers.

@@ -1,4 +1,4 @@
-"""Operators by another name, of the standard or of ONNX Runtime."""
+"""Operators that have one name in the standard and another name in ONNX Runtime."""
 
 from typing import Any, ClassVar
 
@@ -32,11 +32,12 @@ class _OtherName(_Lowering):
 class GeluToContribPattern(_OtherName):
     """Gelu(x) → com.microsoft.Gelu(x)
 
-    What: the same operator by its former name; with approximate="tanh" it is
+    What: writes the operator by its former name. With approximate="tanh", this name is
     com.microsoft.FastGelu.
-    Why: some of ONNX Runtime's providers have a kernel of that name only.
+    Why: some of ONNX Runtime's providers have a kernel of com.microsoft.Gelu only.
     Refuses when:
-    1. the type is not float: some providers have kernels for float only (checked by the matcher).
+    1. the type is not float32, for which alone some providers have kernels (checked by the
+       matcher).
     2. `GeluToStandard` wrote the operator.
     """
 
@@ -65,8 +66,8 @@ class GeluToContribPattern(_OtherName):
 class GeluToStandardPattern(_OtherName):
     """com.microsoft.BiasGelu(x, b) → Gelu(x + b)
 
-    What: the standard operator; the same for com.microsoft.Gelu, and for FastGelu, which is its
-    approximation by Tanh.
+    What: writes the standard operator. The same for com.microsoft.Gelu, and for
+    com.microsoft.FastGelu, the approximation by Tanh.
     Why: only ONNX Runtime's own providers run the operators of com.microsoft.
     Refuses when:
     1. the type is unknown, or has 64 bits: ONNX Runtime's constants have 32 (checked by the
@@ -102,9 +103,9 @@ class GeluToStandardPattern(_OtherName):
 class RMSNormalizationToSimplifiedPattern(_OtherName):
     """RMSNormalization(x, scale) → SimplifiedLayerNormalization(x, scale)
 
-    What: the same operator by ONNX Runtime's name, which is in the standard domain although the
-    standard lacks it.
-    Why: some of ONNX Runtime's providers have a kernel of that name only.
+    What: writes the operator by ONNX Runtime's name. This name is in the standard domain, although
+    the standard has no such operator.
+    Why: some of ONNX Runtime's providers have a kernel of SimplifiedLayerNormalization only.
     Refuses when:
     1. the type is unknown (checked by the matcher).
     2. `SimplifiedToRMSNormalization` wrote the operator.
@@ -135,12 +136,12 @@ class RMSNormalizationToSimplifiedPattern(_OtherName):
 class SimplifiedToRMSNormalizationPattern(_OtherName):
     """SimplifiedLayerNormalization(x, scale) → RMSNormalization(x, scale)
 
-    What: the standard operator instead of ONNX Runtime's, which has another name.
+    What: writes the standard operator instead of ONNX Runtime's operator with another name.
     Why: other runtimes and ``onnx.checker`` know only the standard operator.
     Refuses when:
-    1. the type is unknown, or bfloat16, which kernels of the standard operator lack (checked by the
-       matcher).
-    2. the standard deviation is read, which the standard operator does not give.
+    1. the type is unknown, or bfloat16, for which the standard operator has no kernels (checked by
+       the matcher).
+    2. another node reads the standard deviation, which the standard operator does not compute.
     3. the types of x and scale differ.
     4. `RMSNormalizationToSimplified` wrote the operator.
     """
