@@ -32,7 +32,7 @@ _MAX_CHARACTERS: Final = 200
 _LOADS: Final = "it loads code"
 NEVER: Final[Mapping[str, str]] = {
     **dict.fromkeys(("custom_op_lib", "rewrite", "against_torch", "scheduler"), _LOADS),
-    **dict.fromkeys(("report", "html", "pack", "certificate"), "it writes files"),
+    **dict.fromkeys(("report", "html", "pack", "certificate", "into"), "it writes files"),
     "against": "it decides which changes are noticed",
 }
 """Parameters that a file cannot set if the command line does not name it, with the reasons."""

@@ -128,7 +128,8 @@ def test_types_of_fields_are_those_of_the_values(name: str) -> None:
     for kind, each in described:
         hint, found = str(get_type_hints(kind)[each.name]), options[each.name]
         assert found.multiple == hint.startswith("tuple["), each.name
-        assert (found.is_flag and not found.count) == (hint == "<class 'bool'>"), each.name
+        is_bool = hint in ("<class 'bool'>", "bool | None")
+        assert (found.is_flag and not found.count) == is_bool, each.name
         assert (each.default is None and not found.required) == (
             "None" in hint or "Optional" in hint
         ), each.name

@@ -377,7 +377,7 @@ def test_mistakes(left: Any, right: Any, message: str) -> None:
 
 
 def test_mistakes_in_metadata() -> None:
-    with pytest.raises(TypeError, match="a pattern has no 'colour'; it has anchors, "):
+    with pytest.raises(TypeError, match="a pattern has no 'colour'; it has after, anchors, "):
         OpSub("Add", "Mul", colour="red")
     with pytest.raises(
         TypeError, match="exactness is one of exact, rounding, finite, approximate, not 'fine'"

@@ -126,11 +126,9 @@ class _OpRemove(_OneNode):
 def OpSub(  # noqa: N802 - returns a class
     op1: str, op2: str, *, name: str = "", **metadata: Any
 ) -> type[EasyPatternOptimization]:
-    """The pattern that replaces every ``op1`` by ``op2`` with the same operands, attributes and
-    number of results.
+    """The pattern that replaces every ``op1`` by ``op2`` with the same operands and attributes.
 
-    The pattern refuses nodes whose operands, attributes or number of results ``op2`` does not have
-    in the operator set of the model.
+    It refuses nodes with operands, attributes or results that ``op2`` of the model's opset lacks.
 
     Args:
         op1: operator, ``"Add"`` or ``"acme::Add"``.
@@ -153,8 +151,7 @@ def OpSub(  # noqa: N802 - returns a class
 def OpRemove(  # noqa: N802 - returns a class
     op: str, *, name: str = "", **metadata: Any
 ) -> type[EasyPatternOptimization]:
-    """The pattern that removes every ``op``: its first operand replaces its first result, and so
-    on.
+    """The pattern that removes every ``op``: its operands replace its results, in order.
 
     The pattern refuses a node if the numbers of its results and operands differ, or if a result is
     known to have another type or shape than its operand.
@@ -497,5 +494,4 @@ def _operator(name: Any, where: str) -> tuple[str, str]:
 
 
 def _caller() -> str:
-    module: str = calling_frame(2).f_globals.get("__name__", "")
-    return module
+    return str(calling_frame(2).f_globals.get("__name__", ""))

@@ -112,6 +112,7 @@ def check_static(
             f"{target.name} has no kernels for int8 activations; without static, only weights "
             "are quantized"
         )
-    has_samples = bool(request.samples) or verifying.checks.test_data is not None
-    if request.are_samples_read and not has_samples:
+    if not request.are_samples_read or verifying.checks.test_data is not None:
+        return
+    if not request.samples:
         raise ChoiceError(samples_needed())
