@@ -214,3 +214,14 @@ def test_an_operand_of_a_maximum_is_folded() -> None:
     wrong = right.copy()
     wrong[0] += np.float32(0.01)
     assert [x.is_proved for x in _grades(sides(right), sides(wrong))] == [True, False]
+
+
+def test_moved_constants_have_the_same_bits() -> None:
+    """A constant that was moved is no weaker grade than the nodes that move it."""
+    text = "g (float[N,81] x) => (float[8,N,81] y) "
+    before = parse(text + "{ a = Unsqueeze <axes = [1]> (w) y = Add(x, a) }", 11)
+    after = parse(text + "{ y = Add(x, f) }", 11)
+    before.graph.initializer.append(onnx.numpy_helper.from_array(WIDE, "w"))
+    after.graph.initializer.append(onnx.numpy_helper.from_array(WIDE[:, None], "f"))
+    (proof,) = _grades((before, after))
+    assert proof.grade == "same bits"

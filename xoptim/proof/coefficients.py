@@ -98,6 +98,15 @@ class Condition:
         """Whether it depends on constants that may have any elements."""
         return any(map(_is_open, (base for x in (*self.left, *self.right) for base, _ in x.powers)))
 
+    @property
+    def is_of_elements(self) -> bool:
+        """Whether an element of a constant is one of another constant, without arithmetic."""
+        sides = self.left, self.right
+        return all(
+            len(side) == 1 and side[0].number == 1 and [p for _, p in side[0].powers] == [1]
+            for side in sides
+        )
+
     def share(self, arrays: Sequence[Array] = ()) -> float | None:
         """The largest share of a coefficient by which it was allowed to differ; ``None`` where the
         sums differ by more.

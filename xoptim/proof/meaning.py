@@ -90,10 +90,12 @@ class Side:
         self._source = model
         self._constants = constants
         self._assumptions = assumptions
-        # The model of the caller shares its inputs and constants, and its nodes are not changed.
-        copy = onnx.ModelProto()
-        copy.CopyFrom(model)
-        copy.graph.ClearField("value_info")
+        # The model of the caller is not changed.
+        copy = model
+        if model.graph.value_info or not is_exact:
+            copy = onnx.ModelProto()
+            copy.CopyFrom(model)
+            copy.graph.ClearField("value_info")
         if copy.functions:
             copy = inliner.inline_local_functions(copy)
         for node in every_node(copy.graph.node):  # before they are written as other nodes

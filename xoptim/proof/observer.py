@@ -159,7 +159,8 @@ class ProofObserver(JsonResult):
         if not application.matched:
             return self._proof_of_pass(application.pattern.name())
         try:
-            models = side_by_side(application.graph, application.matched, application.given)
+            nodes = application.matched, application.given
+            models = side_by_side(application.graph, *nodes, declares_all=False)
             texts = application.graph.model.assumptions.texts
             assumptions = Assumptions.of(fitting(texts, models[0])[0])
         except XoptimError as error:

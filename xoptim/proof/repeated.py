@@ -45,6 +45,9 @@ class RepeatedProofs:
             if key not in self._general:
                 conditional = prove_for_constants(*general.models, names, assumptions)
                 self._general[key] = replace(conditional, proof=_plain(conditional.proof))
+            conditions = self._general[key].conditions
+            if conditions and all(condition.is_of_elements for condition in conditions):
+                return None  # the constants themselves may have the same bits
             proof = self._general[key].for_arrays([general.arrays[place] for place in places])
             if proof is not None and proof.is_proved:
                 return proof
