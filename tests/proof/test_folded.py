@@ -6,7 +6,7 @@ import pytest
 from onnx import numpy_helper
 
 from tests.support import parse
-from xoptim.proof.folded import _taken, precision_of
+from xoptim.proof.coefficients import _taken, precision_of
 from xoptim.proof.proving import Proof, prove_models
 
 FOLDED = "over real numbers, constants folded"

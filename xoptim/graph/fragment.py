@@ -116,9 +116,20 @@ class _Fragment:
             name: None for node in self.nodes for name in reads(node) if name not in self.produced
         }
 
+    def prepend(self, node: Node) -> None:
+        """Add a node before all others, to a fragment that is up to date."""
+        self.nodes.insert(0, node)
+        self.produced.update(name for name in node.output if name)
+        names = dict.fromkeys((*reads(node), *self.reads))
+        self.reads = {name: None for name in names if name not in self.produced}
+
 
 def side_by_side(
-    graph: Graph, matched: Sequence[Node], replacement: Sequence[Node]
+    graph: Graph,
+    matched: Sequence[Node],
+    replacement: Sequence[Node],
+    *,
+    declares_all: bool = True,
 ) -> tuple[onnx.ModelProto, onnx.ModelProto]:
     """The matched nodes of a rewrite and their replacement, as two models with the same inputs and
     outputs.
@@ -128,7 +139,8 @@ def side_by_side(
     compute them are added. Subgraphs and the local functions that are called are included.
 
     The graph is the one after the rewrite. Both ``matched`` and ``replacement`` are in order, and
-    include nodes that stay.
+    include nodes that stay. With ``declares_all``, the types of all results are written, not only
+    those of inputs and outputs.
     """
     fragments = _Fragment(list(matched)), _Fragment(list(replacement))
     stored = _complete(graph, fragments)
@@ -160,7 +172,7 @@ def side_by_side(
         body.output.extend(map(types.declare, results))
         body.value_info.extend(
             types.declare(name)
-            for name in sorted(fragment.produced - set(results))
+            for name in sorted(fragment.produced - set(results) if declares_all else ())
             if graph.info_of(name) != UNKNOWN
         )
         models.append(model_of(graph, body, fragment.nodes))
@@ -181,8 +193,7 @@ def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str,
     two_sided = not one_sided <= before.keys() and not one_sided <= after.keys()
     joining_names, context = set(one_sided), _Fragment([])
     for _ in range(_MAX_CONTEXT):
-        before, after = _update(graph, fragments, stored)
-        context.update()
+        before, after = fragments[0].reads, fragments[1].reads
         # If each side reads results that the other does not, producers are added until the added
         # nodes produce or read all of them.
         is_joined = two_sided and one_sided <= context.produced | context.reads.keys()
@@ -207,7 +218,8 @@ def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str,
         if not joining_names.isdisjoint(producer.output):
             joining_names.update(producer.input)
         for fragment in (*fragments, context):
-            fragment.nodes.insert(0, producer)
+            fragment.prepend(producer)
+            _store(graph, fragment, stored)
     for fragment in fragments:
         fragment.nodes = _sorted(fragment.nodes)
     _update(graph, fragments, stored)
@@ -220,10 +232,13 @@ def _update(
     """The results that each fragment reads; ``stored`` gets the constants among them."""
     for fragment in fragments:
         fragment.update()
-        stored.update(
-            (name, _constant(graph, name)) for name in fragment.reads if name not in stored
-        )
+        _store(graph, fragment, stored)
     return fragments[0].reads, fragments[1].reads
+
+
+def _store(graph: Graph, fragment: _Fragment, stored: dict[str, Tensor | None]) -> None:
+    """Add the constants among what a fragment reads to ``stored``."""
+    stored.update((name, _constant(graph, name)) for name in fragment.reads if name not in stored)
 
 
 def _producer(graph: Graph, name: str) -> tuple[tuple[int, int], Node | None]:

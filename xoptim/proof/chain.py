@@ -26,6 +26,7 @@ from xoptim.operators.evaluate.regions import evaluate_with_onnxruntime
 from xoptim.operators.registry import is_commutative, is_deterministic
 from xoptim.proof.calls import operator_key
 from xoptim.proof.indices import Unproved
+from xoptim.proof.memory import Content, Known, Memory
 from xoptim.proof.sizes import bound_sizes
 from xoptim.proof.values import Term, Value, Values
 
@@ -47,6 +48,7 @@ class Reader:
         hints: values by name that constants of these names may have been computed from.
         sizes: replacements of names of dimensions.
         reads_weights: whether external weights are compared by their content, not by their place.
+        memory: what was read of the same model before, ``None`` to read all of it.
     """
 
     def __init__(
@@ -56,7 +58,9 @@ class Reader:
         sizes: Mapping[str, Dim],
         *,
         reads_weights: bool,
+        memory: Memory | None = None,
     ) -> None:
+        self._memory = memory
         self.values = values
         self.recomputable: list[tuple[Value, Value]] = []
         """Constants, each with what it may have been computed from."""
@@ -99,17 +103,26 @@ class Reader:
         return self.values.leaf(("formal", depth, place, kind, content), info)
 
     def _key(self, tensor: Tensor) -> Hashable:
-        is_read = self._reads_weights and tensor.is_external
-        return (tensor.dtype, tensor.shape, tensor.digest()) if is_read else tensor.key()
+        if self._reads_weights and tensor.is_external:
+            return tensor.dtype, tensor.shape, tensor.digest()
+        is_short = tensor.is_external or not tensor.is_sampled
+        return tensor.key() if is_short else Content(tensor)
 
     def _constant(self, name: str, tensor: Tensor) -> Value:
-        value = self.values.leaf(("constant", self._key(tensor)), tensor.info())
-        self.values.set_constant(value, tensor)
-        self._unite_integers(value, tensor.info())
+        known = None if self._memory is None else self._memory.constants.get(tensor)
+        value = self._new_constant(tensor) if known is None else known
         hint = self._hints.get(name)
         if hint is not None and not hint.is_same(value) and hint.root.tensor is None:
             self.recomputable.append((value, hint))
         return value.root
+
+    def _new_constant(self, tensor: Tensor) -> Value:
+        value = self.values.leaf(("constant", self._key(tensor)), tensor.info())
+        self.values.set_constant(value, tensor)
+        self._unite_integers(value, tensor.info())
+        if self._memory is not None:
+            self._memory.constants[tensor] = value
+        return value
 
     def _info(self, graph: Graph, name: str, depth: int) -> Info:
         """Facts about a value; within a body, without symbols that may differ from run to run."""
@@ -143,14 +156,33 @@ class Reader:
         if is_standard and node.op_type == "Identity" and operands[0] is not None:
             scope[node.output[0]] = operands[0]
             return
-        function = _function_of(graph.model, node)
-        if function is not None:
-            results = self._call(function, node, operands, depth)
-        else:
-            results = self._apply(graph, node, operands, scope, depth)
+        results = self._results(graph, node, operands, scope, depth)
         scope.update((name, x) for name, x in zip(node.output, results, strict=False) if name)
         if all(x is None or x.root.tensor is not None for x in operands):
             self._note_written(node, scope)
+
+    def _results(
+        self,
+        graph: Graph,
+        node: Node,
+        operands: list[Value | None],
+        scope: Scope,
+        depth: int,
+    ) -> Sequence[Value]:
+        """The results of a node, which may have been read before."""
+        function = _function_of(graph.model, node)
+        if function is not None:
+            return self._call(function, node, operands, depth)
+        if self._memory is None or depth or node.bodies:
+            return self._apply(graph, node, operands, scope, depth)
+        infos = tuple(map(graph.info_of, node.output))
+        known = self._memory.nodes.get(node)
+        if known is not None and known.holds(node, operands, infos):
+            return [value.root for value in known.results]
+        before = tuple(operands)
+        results = self._apply(graph, node, operands, scope, depth)
+        self._memory.nodes[node] = Known(before, node.attribute, node.opset, infos, results)
+        return results
 
     def _note_written(self, node: Node, scope: Scope) -> None:
         """Note the results of nodes of constants that a constant of the same name may be."""
@@ -244,20 +276,38 @@ class Chain:
         self.recomputed = 0
         """Number of constants that were computed again, with equal bits."""
         self._reads_weights = reads_weights
+        self._memory = Memory()
         self.names: dict[str, Value] = {}
         self._inner: dict[str, Value] = {}  # values of subgraphs, which are functions of its inputs
-        self._read(model.graph, self.names, {})
+        self.renew(model)
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of all constants in memory that were read, also of those that were replaced."""
+        return self._memory.size
+
+    def renew(self, model: Model) -> None:
+        """Take another model, such as the same one after changes that are not compared here.
+
+        What is known about values stays known.
+        """
+        self.names, self._inner = {}, {}
+        self._read(model.graph, self.names, {}, memory=self._memory)
         self.inputs = dict(model.graph.declared_inputs)
         self.outputs = {name: self.names[name] for name in model.graph.outputs}
 
-    def differing(self, model: Model) -> list[str]:
-        """The outputs of another model that are not known to be equal to those of this one."""
-        scope = self._read(model.graph, {}, {})
+    def differing(self, model: Model, outputs: Mapping[str, Value] | None = None) -> list[str]:
+        """The outputs of another model that are not known to be equal to those of this one.
+
+        ``outputs``: those of an earlier model, to be compared in place of those of this one.
+        """
+        expected = self.outputs if outputs is None else outputs
+        scope = self._read(model.graph, {}, {}, memory=self._memory)
         self.names.update(scope)
-        names = [*self.outputs]
+        names = [*expected]
         if [*model.graph.outputs] != names:
             return names
-        return [name for name, value in self.outputs.items() if not scope[name].is_same(value)]
+        return [name for name, value in expected.items() if not scope[name].is_same(value)]
 
     def rewrite(self, before: Model, after: Model, *, unites: bool = True) -> bool:
         """Add both sides of a rewrite, which is proved: they are equal from now on.
@@ -303,9 +353,10 @@ class Chain:
         scope: dict[str, Value],
         sizes: Mapping[str, Dim],
         operands: Mapping[str, Value] | None = None,
+        memory: Memory | None = None,
     ) -> dict[str, Value]:
         hints = {**self._inner, **self.names}  # the scope may be the same dictionary
-        reader = Reader(self.values, hints, sizes, reads_weights=self._reads_weights)
+        reader = Reader(self.values, hints, sizes, reads_weights=self._reads_weights, memory=memory)
         reader.read(graph, scope, operands=operands)
         self._inner.update((name, x) for name, x in reader.inner.items() if x is not None)
         pairs = [(value, hint) for value, hint in reader.recomputable if not value.is_same(hint)]

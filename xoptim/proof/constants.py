@@ -84,7 +84,8 @@ def _read_from_constant(index: Dim) -> Factor | None:
         return None
     value = position.args[0]
     base = value.single if isinstance(value, Element) else None
-    return base if base is not None and base.key[0] == CONSTANT else None
+    is_stored = base is not None and base.key[0] == CONSTANT and isinstance(base.key[1], Stored)
+    return base if is_stored else None
 
 
 def _composed(stored: Stored, indices: Sequence[Dim], axis: int, read: Factor) -> Element | None:
@@ -115,8 +116,7 @@ def of_number(value: Any) -> Element:
 
 
 def _applied_constant(key: tuple[Hashable, ...], args: list[Any]) -> Element:
-    assert isinstance(key[1], Stored)
-    return constant(key[1], args)
+    return constant(key[1], args) if isinstance(key[1], Stored) else function(*key, args=args)
 
 
 LAWS[CONSTANT] = _applied_constant

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 import onnx
@@ -14,20 +16,49 @@ _MIN_ELEMENTS: Final = 65
 """Constants of fewer elements may be sizes, limits or factors, which a rewrite depends on."""
 
 
-def generalized(
-    models: Sequence[onnx.ModelProto],
-) -> tuple[onnx.ModelProto, onnx.ModelProto] | None:
-    """Both sides of a rewrite with inputs in place of the large constants that both of them read.
+@dataclass(frozen=True, slots=True)
+class General:
+    """Both sides of a rewrite with inputs in place of large constants.
+
+    Attributes:
+        models: both sides. Their last inputs are the constants.
+        names: the names of the constants.
+        arrays: their elements, which are finite.
+        folded: the names of those that only one side reads: they may be computed from others.
+    """
+
+    models: tuple[onnx.ModelProto, onnx.ModelProto]
+    names: tuple[str, ...]
+    arrays: tuple[np.ndarray[Any, Any], ...]
+    folded: tuple[str, ...]
+
+
+def generalized(models: Sequence[onnx.ModelProto]) -> General | None:
+    """Both sides of a rewrite with inputs in place of the large constants.
 
     A proof for all values of these inputs is one for the constants, which are finite numbers.
-    ``None`` where there are no such constants.
+    ``None`` where there are no such constants, or a constant has another value on each side. A
+    constant that only one side reads is kept where all its elements are equal: a rewrite depends on
+    zeros.
     """
     before, after = (_stored(model) for model in models)
-    shared = {name: t for name, t in before.items() if _is_equal(t, after.get(name))}
-    if not shared or not all(map(_is_finite, shared.values())):
+    tensors: dict[str, onnx.TensorProto] = {}
+    arrays: list[np.ndarray[Any, Any]] = []
+    for name, tensor in {**before, **after}.items():
+        is_shared = name in before and name in after
+        if is_shared and not _is_equal(before[name], after[name]):
+            return None
+        array = onnx.numpy_helper.to_array(tensor)
+        if not _is_finite(array):
+            return None
+        if is_shared or not _is_uniform(array):
+            tensors[name] = tensor
+            arrays.append(array)
+    if not tensors:
         return None
-    first, second = (_with_inputs(model, shared) for model in models)
-    return first, second
+    first, second = (_with_inputs(model, tensors) for model in models)
+    folded = [name for name in tensors if name not in before or name not in after]
+    return General((first, second), (*tensors,), (*arrays,), (*folded,))
 
 
 def _stored(model: onnx.ModelProto) -> dict[str, onnx.TensorProto]:
@@ -37,22 +68,25 @@ def _stored(model: onnx.ModelProto) -> dict[str, onnx.TensorProto]:
         for tensor in model.graph.initializer
         if is_float(tensor.data_type)
         and tensor.raw_data
-        and int(np.prod(tensor.dims)) >= _MIN_ELEMENTS
+        and math.prod(tensor.dims) >= _MIN_ELEMENTS
     }
 
 
-def _is_equal(tensor: onnx.TensorProto, other: onnx.TensorProto | None) -> bool:
-    return (
-        other is not None
-        and (tensor.data_type, [*tensor.dims]) == (other.data_type, [*other.dims])
+def _is_equal(tensor: onnx.TensorProto, other: onnx.TensorProto) -> bool:
+    return tensor is other or (
+        (tensor.data_type, [*tensor.dims]) == (other.data_type, [*other.dims])
         and tensor.raw_data == other.raw_data
     )
 
 
-def _is_finite(tensor: onnx.TensorProto) -> bool:
-    array = onnx.numpy_helper.to_array(tensor)
+def _is_finite(array: np.ndarray[Any, Any]) -> bool:
     numbers = array if array.dtype.kind == "f" else array.astype(np.float64)
     return bool(np.isfinite(numbers).all())
+
+
+def _is_uniform(array: np.ndarray[Any, Any]) -> bool:
+    first = array.flat[0]
+    return bool(array.flat[-1] == first and (array == first).all())
 
 
 def _with_inputs(

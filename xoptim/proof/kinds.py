@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -103,3 +103,13 @@ class Stored:
 
     def __repr__(self) -> str:
         return f"{self.array.dtype}{[*self.array.shape]}:{self.digest.hex()[:6]}"
+
+
+class AnyArray(NamedTuple):
+    """A constant whose elements may be any finite numbers of a type.
+
+    ``place``: its number among the constants of this kind.
+    """
+
+    place: int
+    dtype: int

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import inspect
 from collections import ChainMap, Counter
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -41,6 +41,7 @@ from xoptim.proof.indices import (
     check_time,
     symbols_of,
 )
+from xoptim.proof.kinds import CONSTANT, AnyArray
 from xoptim.proof.laws import dim_of
 from xoptim.proof.tensors import Indices, Items, StoredReader, Tensor, integer_tensor
 from xoptim.verification.runs.protos import with_definitions
@@ -74,18 +75,27 @@ _FLAGS: Final = frozenset(
 class Side:
     """One of the two models of a proof, loaded once and read for each case.
 
+    Over real numbers, the inputs with the names ``constants`` are constants of any finite elements.
     Raises `Unproved` for a model that no proof covers.
     """
 
     def __init__(
-        self, model: onnx.ModelProto, assumptions: Assumptions, *, is_exact: bool = True
+        self,
+        model: onnx.ModelProto,
+        assumptions: Assumptions,
+        constants: Sequence[str] = (),
+        *,
+        is_exact: bool = True,
     ) -> None:
         self._source = model
+        self._constants = constants
         self._assumptions = assumptions
-        # The model of the caller shares its inputs and constants, and its nodes are not changed.
-        copy = onnx.ModelProto()
-        copy.CopyFrom(model)
-        copy.graph.ClearField("value_info")
+        # The model of the caller is not changed.
+        copy = model
+        if model.graph.value_info or not is_exact:
+            copy = onnx.ModelProto()
+            copy.CopyFrom(model)
+            copy.graph.ClearField("value_info")
         if copy.functions:
             copy = inliner.inline_local_functions(copy)
         for node in every_node(copy.graph.node):  # before they are written as other nodes
@@ -121,7 +131,7 @@ class Side:
         has_bodies = any(not n.domain and n.op_type in DEFINED for n in self._proto.graph.node)
         if not has_bodies and with_definitions(self._proto) is self._proto:
             return self
-        return Side(self._source, self._assumptions, is_exact=False)
+        return Side(self._source, self._assumptions, self._constants, is_exact=False)
 
     def outputs(self, case: Case, sizes: Mapping[str, Dim]) -> list[Tensor]:
         """The outputs, with ``sizes`` in place of names of sizes."""
@@ -129,7 +139,9 @@ class Side:
         for name, info in self.inputs.items():
             sized = _replaced(info, sizes, least=0 if case.has_zeros else 1)
             self.graph.learn(name, sized)
-            values[name] = _input_tensor(name, sized)
+            is_constant = not case.is_exact and name in self._constants
+            place = self._constants.index(name) if is_constant else None
+            values[name] = _input_tensor(name, sized, place)
         return _Reading(case, self.graph, values, self.memory).outputs()
 
 
@@ -458,12 +470,17 @@ def _replaced(info: Info, sizes: Mapping[str, Dim], least: int) -> Info:
     return Info(info.dtype, shape, data)
 
 
-def _input_tensor(name: str, info: Info) -> Tensor:
+def _input_tensor(name: str, info: Info, place: int | None) -> Tensor:
+    """The tensor of an input; ``place``: its number among the inputs that are constants."""
     assert info.shape is not None
     if info.data is not None:
         return integer_tensor(info.data, info.static_shape or (), info.dtype)
 
+    key: tuple[Hashable, ...] = ("input", name, info.dtype)
+    if place is not None:
+        key = CONSTANT, AnyArray(place, info.dtype)
+
     def read(indices: Indices) -> Element:
-        return function("input", name, info.dtype, args=indices)
+        return function(*key, args=indices)
 
     return Tensor(info.shape, info.dtype, read)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
-
-import onnx
+from typing import Final
 
 from xoptim.engine.events import Application, EventStream
 from xoptim.facts.assumptions import Assumptions
@@ -19,13 +17,11 @@ from xoptim.graph.fragment import side_by_side
 from xoptim.graph.model import Model
 from xoptim.match.quantization import first_result
 from xoptim.proof.certificate import Obligation
-from xoptim.proof.generalizing import generalized
 from xoptim.proof.grades import GRADES
 from xoptim.proof.passes import PassProver, ProvedPass
-from xoptim.proof.proving import Proof, prove
-from xoptim.proof.renaming import digest_without_names
+from xoptim.proof.proving import Proof
+from xoptim.proof.repeated import RepeatedProofs
 
-_Sides: TypeAlias = tuple[onnx.ModelProto, onnx.ModelProto]
 _MAX_LISTED: Final = 3
 """Maximal number of patterns that a summary names."""
 
@@ -72,7 +68,7 @@ class ProofObserver(JsonResult):
     refused: list[ProvedStep] = field(default_factory=list)
     keeps_sides: bool = False
     obligations: list[Obligation] = field(default_factory=list, repr=False)
-    _proofs: dict[bytes, Proof] = field(default_factory=dict, repr=False)
+    _proofs: RepeatedProofs = field(default_factory=RepeatedProofs, repr=False)
     _prover: PassProver | None = field(default=None, repr=False)
 
     def watch(self, model: Model, events: EventStream) -> None:
@@ -163,16 +159,13 @@ class ProofObserver(JsonResult):
         if not application.matched:
             return self._proof_of_pass(application.pattern.name())
         try:
-            models = side_by_side(application.graph, application.matched, application.given)
+            nodes = application.matched, application.given
+            models = side_by_side(application.graph, *nodes, declares_all=False)
             texts = application.graph.model.assumptions.texts
             assumptions = Assumptions.of(fitting(texts, models[0])[0])
         except XoptimError as error:
             return Proof("only run", str(error))
-        # repeated layers differ in names and constants only
-        general = generalized(models)
-        proof = None if general is None else self._proved(general, assumptions)
-        if proof is None or not proof.is_proved:
-            proof = self._proved(models, assumptions)
+        proof = self._proofs.prove(models, assumptions)
         if self.keeps_sides:
             before, after = (model.SerializeToString(deterministic=True) for model in models)
             number, name = application.number, application.pattern.name()
@@ -180,14 +173,6 @@ class ProofObserver(JsonResult):
                 Obligation(number, name, proof.grade, proof.premises, before, after)
             )
         return proof
-
-    def _proved(self, models: _Sides, assumptions: Assumptions) -> Proof:
-        """The proof of a rewrite, which is that of an equal one with other names."""
-        key = digest_without_names(models, assumptions.texts)
-        if key not in self._proofs:
-            # the elements of both sides have the names of this rewrite
-            self._proofs[key] = replace(prove(models, assumptions), elements=None)
-        return self._proofs[key]
 
 
 def _first(names: Sequence[str]) -> str:

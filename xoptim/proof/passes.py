@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeAlias
 
 from xoptim.engine.events import Event, EventKind
 from xoptim.facts.errors import XoptimError
@@ -14,11 +15,15 @@ from xoptim.proof.changes import RAISE, Change
 from xoptim.proof.grades import GRADES, Grade
 from xoptim.proof.indices import Unproved
 from xoptim.proof.proving import Proof
+from xoptim.proof.values import Value
 
 _STACKING: Final = ("Repeated", "RepeatedOnCpu")
 """Passes that compute other values: their nodes are compared with those that they replace."""
+_Outputs: TypeAlias = Mapping[str, Value]
 _MAX_NODES: Final = 20_000
 """Maximal number of nodes of a model whose passes are proved."""
+_MAX_BYTES_HELD: Final = 1 << 28
+"""Bytes of constants, among them replaced ones, after which all of the model is read again."""
 
 
 @dataclass(slots=True)
@@ -60,10 +65,11 @@ class PassProver:
     kinds: ClassVar[tuple[EventKind, ...]] = ("starting", "timed")
     model: Model
     passes: dict[str, ProvedPass] = field(default_factory=dict)
-    _starts: dict[str, Chain | str] = field(default_factory=dict, repr=False)
+    _starts: dict[str, _Outputs | str] = field(default_factory=dict, repr=False)
     _changes: dict[str, Change] = field(default_factory=dict, repr=False)
     _version: int = 0
-    _read: tuple[int, Chain | str] = field(default=(-1, ""), repr=False)
+    _chain: Chain | None = field(default=None, repr=False)
+    _read: tuple[int, _Outputs | str] = field(default=(-1, ""), repr=False)
 
     def __call__(self, event: Event) -> None:
         """Read the model before a pass, and compare it afterwards."""
@@ -95,19 +101,25 @@ class PassProver:
 
     removed = touched = inserted
 
-    def _current(self) -> Chain | str:
+    def _current(self) -> _Outputs | str:
         if self._read[0] != self._version:
-            self._read = self._version, self._chain()
+            self._read = self._version, self._outputs()
         return self._read[1]
 
-    def _chain(self) -> Chain | str:
-        """The values of the model as it is, or the reason why they are not known."""
+    def _outputs(self) -> _Outputs | str:
+        """The outputs of the model as it is, or the reason why their values are not known."""
         if sum(len(graph.nodes) for graph in self.model.graphs()) > _MAX_NODES:
             return f"more than {_MAX_NODES} nodes"
+        chain, self._chain = self._chain, None
         try:
-            return Chain(self.model)
+            if chain is None or chain.bytes_held > _MAX_BYTES_HELD:
+                chain = Chain(self.model)
+            else:
+                chain.renew(self.model)
         except (Unproved, XoptimError) as error:
             return str(error)
+        self._chain = chain
+        return chain.outputs
 
     def _ended(self, name: str, changes: int) -> None:
         record = self.passes.setdefault(name, ProvedPass(name))
@@ -132,16 +144,19 @@ class PassProver:
         record.weakest = max(record.weakest, grade, key=GRADES.index)
         return ""
 
-    def _compared(self, chain: Chain | str) -> tuple[str, int]:
+    def _compared(self, outputs: _Outputs | str) -> tuple[str, int]:
         """The reason why a pass is not proved, empty for a proof; and the recomputed constants."""
-        if isinstance(chain, str):
-            return chain, 0
+        chain = self._chain
+        if isinstance(outputs, str):
+            return outputs, 0
+        if chain is None:
+            return "its values are not known", 0
         before = chain.recomputed
         try:
-            names = chain.differing(self.model)
+            names = chain.differing(self.model, outputs)
         except (Unproved, XoptimError) as error:
             return str(error), 0
         if not names:
-            self._read = self._version, chain
+            self._read = self._version, outputs
             return "", chain.recomputed - before
         return f"output {names[0]!r} is not found equal", 0

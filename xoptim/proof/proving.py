@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 import onnx
@@ -15,10 +15,11 @@ from xoptim.facts.dims import Dim, is_anonymous, substitute
 from xoptim.facts.dtypes import is_float
 from xoptim.graph.propagate import quietly
 from xoptim.proof.branches import ALL, Branch, by_index, by_sign, by_size, by_value, with_indices
+from xoptim.proof.coefficients import Array, Condition, precision_of
 from xoptim.proof.denotations.casts import without_last_rounding
 from xoptim.proof.elements import LAWS, Element
 from xoptim.proof.failures import fallible
-from xoptim.proof.folded import Closeness, precision_of
+from xoptim.proof.folded import Closeness
 from xoptim.proof.grades import Grade
 from xoptim.proof.indices import (
     CLOCK,
@@ -115,18 +116,74 @@ def prove_models(
     seconds: float = _MAX_SECONDS,
 ) -> Proof:
     """Prove that two models with the same inputs compute the same outputs; as `prove`."""
+    proof = _best(_Models(before, after, assumptions), seconds).for_arrays()
+    assert proof is not None  # there are no conditions
+    return proof
+
+
+def prove_for_constants(
+    before: onnx.ModelProto,
+    after: onnx.ModelProto,
+    constants: Sequence[str],
+    assumptions: Assumptions = USUAL,
+    *,
+    seconds: float = _MAX_SECONDS,
+) -> ConditionalProof:
+    """Prove that two models compute the same outputs where some inputs are finite constants.
+
+    Args:
+        before: the original.
+        after: the result, with the same inputs.
+        constants: the names of these inputs.
+        assumptions: see `prove`.
+        seconds: see `prove`.
+    """
+    return _best(_Models(before, after, assumptions, constants), seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionalProof:
+    """A proof for all constants of which some conditions hold.
+
+    Attributes:
+        proof: the proof where all conditions hold, without what is assumed of the precision.
+        conditions: the conditions.
+        dtypes: the types of constants that were folded.
+        width: the largest share of other constants by which they may differ.
+    """
+
+    proof: Proof
+    conditions: tuple[Condition, ...] = ()
+    dtypes: frozenset[int] = frozenset()
+    width: float = 0.0
+
+    def for_arrays(self, arrays: Sequence[Array] = ()) -> Proof | None:
+        """The proof for the elements of all constants, ``None`` where a condition does not hold."""
+        width = self.width
+        for condition in self.conditions:
+            try:
+                share = condition.share(arrays)
+            except Unproved:
+                share = None
+            if share is None:
+                return None
+            width = max(width, share)
+        texts = precision_of(self.dtypes).texts(width) if self.dtypes else ()
+        return replace(self.proof, premises=(*self.proof.premises, *texts))
+
+
+def _best(models: _Models, seconds: float) -> ConditionalProof:
+    """The proof of the strongest grade."""
     token = DEADLINE.set(CLOCK.get()() + seconds)
     try:
-        return _best(before, after, assumptions)
+        return _first_proof(models)
     finally:
         DEADLINE.reset(token)
 
 
-def _best(before: onnx.ModelProto, after: onnx.ModelProto, assumptions: Assumptions) -> Proof:
-    """The proof of the strongest grade."""
+def _first_proof(models: _Models) -> ConditionalProof:
     start = CLOCK.get()()
     reason = ""
-    models = _Models(before, after, assumptions)
     for is_exact, unrolls in ((True, False), (False, False), (False, True)):
         attempt = _Attempt(models, is_exact, unrolls=unrolls)
         try:
@@ -146,10 +203,11 @@ def _best(before: onnx.ModelProto, after: onnx.ModelProto, assumptions: Assumpti
                 reason = f"for sizes of 0, {error}"
                 break
     taken = CLOCK.get()() - start
-    return Proof("only run", reason, (), 1, attempt.compared, taken, attempt.elements)
+    proof = Proof("only run", reason, (), 1, attempt.compared, taken, attempt.elements)
+    return ConditionalProof(proof)
 
 
-def _proof_of(attempt: _Attempt, start: float) -> Proof:
+def _proof_of(attempt: _Attempt, start: float) -> ConditionalProof:
     """The proof that an attempt found, for sizes from 0 if they are covered.
 
     Raises `_Differ` where the outputs are found to differ for sizes of 0.
@@ -160,10 +218,11 @@ def _proof_of(attempt: _Attempt, start: float) -> Proof:
         SIZES_FROM[smallest],
         *attempt.models.assumptions.texts,
         *attempt.before.premises,
-        *attempt.premises,
     )
     taken = CLOCK.get()() - start
-    return Proof(attempt.grade, "", premises, smallest, compared, taken, elements)
+    proof = Proof(attempt.grade, "", premises, smallest, compared, taken, elements)
+    dtypes = frozenset(attempt.dtypes)
+    return ConditionalProof(proof, tuple(attempt.conditions), dtypes, attempt.width)
 
 
 class _Reading:
@@ -210,9 +269,14 @@ class _Models:
     """Both models of a proof, loaded once for all attempts that read them in the same way."""
 
     def __init__(
-        self, before: onnx.ModelProto, after: onnx.ModelProto, assumptions: Assumptions
+        self,
+        before: onnx.ModelProto,
+        after: onnx.ModelProto,
+        assumptions: Assumptions,
+        constants: Sequence[str] = (),
     ) -> None:
         self.assumptions = assumptions
+        self._constants = constants
         self._protos = before, after
         self._sides: dict[bool, tuple[Side, Side]] = {}
 
@@ -224,7 +288,8 @@ class _Models:
                 before, after = (side.over_real_numbers() for side in written)
             else:
                 before, after = (
-                    Side(proto, self.assumptions, is_exact=is_exact) for proto in self._protos
+                    Side(proto, self.assumptions, self._constants, is_exact=is_exact)
+                    for proto in self._protos
                 )
             self._sides[is_exact] = before, after
         return self._sides[is_exact]
@@ -240,9 +305,9 @@ class _Attempt:
         self.compared = 0
         self.elements: tuple[Element, Element] | None = None
         self.grade: Grade = "same bits" if is_exact else "over real numbers"
-        self.premises: tuple[str, ...] = ()
-        self._dtypes: set[int] = set()  # of constants that were folded
-        self._width = 0.0  # the largest share of a constant by which it may differ
+        self.dtypes: set[int] = set()  # of constants that were folded
+        self.conditions: dict[Condition, None] = {}  # on constants that may have any elements
+        self.width = 0.0  # the largest share of a constant by which it may differ
         self._readings: dict[object, _Reading] = {}
 
     def run(self) -> None:
@@ -364,8 +429,9 @@ class _Attempt:
             closeness = Closeness(branch.extents, dtype)
             are_close = closeness.are_close(one, other)
             if are_close:
-                self._dtypes |= closeness.dtypes
-                self._width = max(self._width, closeness.width)
+                self.conditions |= closeness.conditions
+                self.dtypes |= closeness.dtypes
+                self.width = max(self.width, closeness.width)
             return are_close
 
         def are_equal_in_cases(one: Element, other: Element) -> bool:
@@ -375,9 +441,8 @@ class _Attempt:
             floors = [rounded_by_floors(side, dtype) for side in (left, right)]
             if not is_rounded or floors == [left, right] or not are_equal_in_cases(*floors):
                 raise _Differ(has_cases=not _are_unlike(left, right))
-        if self._dtypes:
+        if self.dtypes:
             self.grade = "over real numbers, constants folded"
-            self.premises = (*precision_of(self._dtypes).texts(self._width),)
 
 
 def _are_unlike(first: Element, second: Element) -> bool:

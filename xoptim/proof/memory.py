@@ -1,0 +1,72 @@
+"""What was read of a model, so that its nodes and constants are read once while they stay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+from xoptim.facts.shapes import Info
+from xoptim.graph.node import Node
+from xoptim.graph.tensors import Tensor
+from xoptim.proof.values import Value
+
+
+@final
+class Content:
+    """The bits of a constant: constants of equal types, shapes and bits are equal.
+
+    A few of its bytes decide its hash; all of them are hashed only where these are equal.
+    """
+
+    __slots__ = ("_hash", "tensor")
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+        self._hash = hash((tensor.dtype, tensor.shape, tensor.sample(1)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Content) or self._hash != other._hash:
+            return False
+        return self.tensor is other.tensor or self.tensor.key() == other.tensor.key()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What was read of a node: while all of it is the same, the node computes the same values."""
+
+    operands: tuple[Value | None, ...]
+    attribute: Mapping[str, Any]
+    opset: int
+    infos: tuple[Info, ...]
+    results: Sequence[Value]
+
+    def holds(self, node: Node, operands: Sequence[Value | None], infos: Sequence[Info]) -> bool:
+        """Whether a node is as it was, and so are the values of its operands."""
+        return (
+            self.attribute is node.attribute
+            and self.opset == node.opset
+            and len(self.operands) == len(operands)
+            and len(self.infos) == len(infos)
+            and all(a is b for a, b in zip(self.infos, infos, strict=True))
+            and all(
+                (None if a is None else a.root) is b
+                for a, b in zip(self.operands, operands, strict=True)
+            )
+        )
+
+
+class Memory:
+    """What was read of the nodes and constants of a model, to read them once while they stay."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[Node, Known] = {}
+        self.constants: dict[Tensor, Value] = {}
+
+    @property
+    def size(self) -> int:
+        """Bytes of all constants in memory that were read, also of those that were replaced."""
+        return sum(tensor.nbytes for tensor in self.constants if not tensor.is_external)
