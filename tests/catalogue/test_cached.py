@@ -215,13 +215,30 @@ def test_a_cache_names_modules_of_the_catalogue_only(folder: Path, pack: Path) -
     assert "antigravity" not in sys.modules
 
 
-def test_nothing_is_cached_where_python_writes_no_bytecode(
-    folder: Path, pack: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def writes_no_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in many containers."""
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+
+def cannot_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in an installation by root."""
+    monkeypatch.setattr(os, "access", lambda _path, mode: mode != os.W_OK)
+
+
+@pytest.mark.parametrize("prepare", [writes_no_bytecode, cannot_write])
+def test_facts_are_cached_in_the_folder_of_the_user_where_they_cannot_be_next_to_bytecode(
+    folder: Path,
+    pack: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    prepare: Callable[[pytest.MonkeyPatch], None],
+) -> None:
+    prepare(monkeypatch)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     write_cache(pack, sources_of(pack), [TransposeTransposePattern])
-    assert cached_patterns(pack, sources_of(pack)) is None
+    assert cached_patterns(pack, sources_of(pack)) is not None
     assert not folder.exists()
+    assert len([*(tmp_path / "home" / "xoptim").iterdir()]) == 1
 
 
 def test_a_pattern_that_cannot_be_described_is_an_error_where_it_is_used(

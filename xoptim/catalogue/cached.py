@@ -1,8 +1,9 @@
 """Facts about the patterns of the built-in catalogue, cached, so that only the patterns that are
 tried at a node of a model are imported.
 
-The file is in a folder of the user's own next to Python's bytecode of the catalogue. It is used
-only if it is undamaged, and no source file has changed since it was written; without it, all
+The file is in a folder of the user's own next to Python's bytecode of the catalogue. Where a user
+cannot write there, such as in an installation by root, it is in the user's folder for caches. It is
+used only if it is undamaged, and no source file has changed since it was written; without it, all
 patterns are imported.
 """
 
@@ -10,6 +11,7 @@ import hashlib
 import json
 import os
 import sys
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
@@ -25,7 +27,7 @@ from xoptim.match.deferred import DeferredPattern, PatternSummary
 from xoptim.match.making import metadata_of
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import Rewrite
-from xoptim.system.cache import store
+from xoptim.system.cache import cache_folder, store
 from xoptim.system.reading import read_own_file
 from xoptim.system.versions import package_version
 
@@ -82,7 +84,7 @@ def write_cache(pack: Path, sources: list[Any], classes: Iterable[type[Rewrite]]
     ``sources`` were found before the classes were imported.
     """
     place = _place(pack)
-    if place is None or sys.dont_write_bytecode:
+    if place is None:
         return
     patterns: list[list[Any]] = []
     passes: list[tuple[str, str]] = []
@@ -101,11 +103,14 @@ def write_cache(pack: Path, sources: list[Any], classes: Iterable[type[Rewrite]]
 
 
 def _place(pack: Path) -> Path | None:
-    """The file; ``None`` where Python keeps no bytecode, or there are no source files."""
+    """The file; ``None`` where there are no source files, or no folder for it."""
     source, tag = pack / "__init__.py", sys.implementation.cache_tag
-    if tag is None or not source.is_file():
+    if not source.is_file():
         return None
-    return Path(cache_from_source(str(source))).parent / "facts" / f"patterns.{tag}.json"
+    if tag is not None and not sys.dont_write_bytecode and os.access(pack, os.W_OK):
+        return Path(cache_from_source(str(source))).parent / "facts" / f"patterns.{tag}.json"
+    caches = cache_folder()
+    return caches and caches / f"patterns-{zlib.crc32(os.fsencode(pack)):08x}.json"
 
 
 def sources_of(pack: Path) -> list[Any]:
