@@ -61,9 +61,7 @@ class Culprit(JsonResult):
     @classmethod
     def of(cls, found: Disagreement) -> Culprit:
         """The culprit of a disagreement that the check of each rewrite found."""
-        around = tuple(
-            name for node in found.before.graph.node for name in node.output if name
-        )
+        around = tuple(name for node in found.before.graph.node for name in node.output if name)
         return cls(
             "pattern",
             found.pattern,
