@@ -78,7 +78,7 @@ def test_a_function_becomes_a_class() -> None:
     )
     assert nothing_at_all.arrow() == "x → x"
     for metadata, message in (
-        ({"colour": "red"}, "a pass has no 'colour'; it has before, "),
+        ({"colour": "red"}, "a pass has no 'colour'; it has after, before, "),
         ({"anchors": ("Neg",)}, "a pass has no 'anchors'"),
         (
             {"phase": "never"},

@@ -154,13 +154,7 @@ def side_by_side(
     inputs = dict.fromkeys(
         name for name in (*before.reads, *after.reads) if name not in initializers
     )
-    produced = {name for node in replacement for name in node.output}
-    results = [name for node in matched for name in node.output if name and name in produced]
-    results = [
-        name
-        for name in results
-        if graph.info_of(name) != UNKNOWN or is_read_beyond(graph, name, replacement)
-    ]
+    results = _shared_results(graph, matched, replacement)
     types = _Types(graph)
     models = []
     for fragment in fragments:
@@ -177,6 +171,19 @@ def side_by_side(
         )
         models.append(model_of(graph, body, fragment.nodes))
     return models[0], models[1]
+
+
+def _shared_results(
+    graph: Graph, matched: Sequence[Node], replacement: Sequence[Node]
+) -> list[str]:
+    """The results of both sides, except those of unknown type that nothing else reads."""
+    produced = {name for node in replacement for name in node.output}
+    names = [name for node in matched for name in node.output if name and name in produced]
+    return [
+        name
+        for name in names
+        if graph.info_of(name) != UNKNOWN or is_read_beyond(graph, name, replacement)
+    ]
 
 
 def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str, Tensor]:
