@@ -22,6 +22,9 @@ from ._attention import (
 )
 from ._lowering import ATTENTION_FLOATS, _Lowering
 
+_MODE: Final = "qk_matmul_output_mode"
+_WEIGHTS: Final = 3
+"""The mode in which the fourth result has the weights of the keys, after the Softmax."""
 _WINDOWS: Final = ("left_window_size", "right_window_size")
 
 
@@ -30,7 +33,8 @@ class LowerAttentionPattern(_Lowering):
 
     What: splits and merges heads by Reshape and Transpose, and joins earlier keys and values by
     Concat. Gather repeats key and value heads that serve several query heads. A Boolean mask, and
-    is_causal, become numbers that are added to the scores. A query that sees no key gives 0.
+    is_causal, become numbers that are added to the scores. A query that sees no key gives 0, and
+    gives all keys the weight 0.
     Why: few runtimes have the operator.
     Refuses when:
     1. the types are not float32 or float16, or differ.
@@ -70,7 +74,7 @@ class LowerAttentionPattern(_Lowering):
             return self.none(node, msg="the types differ")
         if m.written.get("softmax_precision", dtype) != dtype or not _are_finite(m.written):  # (4)
             return self.none(node, msg="softmax_precision is set, or an attribute is not finite")
-        if any(m.results[3:]) and m.written.get("qk_matmul_output_mode", 0) not in (0, 1):  # (5)
+        if any(m.results[3:]) and m.written.get(_MODE, 0) not in (0, 1, _WEIGHTS):  # (5)
             return self.none(node, msg="the scores after the mask are read as well")
         sizes = _sizes(g, m)
         past = [name for name in (m.past_key, m.past_value) if name]
@@ -105,9 +109,10 @@ class LowerAttentionPattern(_Lowering):
         scale = written.get("scale", size**-0.5)
         raw = scores_of(g, q, keys, scale)
         scores = capped(g, raw, written.get("softcap", 0.0))
-        y = g.op.MatMul(weights_of(g, scores, summand, dtype), values)
+        weights = weights_of(g, scores, summand, dtype)
+        y = g.op.MatMul(weights, values)
         y = merged_heads(g, y, heads * width) if is_packed else y
-        shown = scores if written.get("qk_matmul_output_mode") else raw
+        shown = {0: raw, _WEIGHTS: weights}.get(written.get(_MODE, 0), scores)
         return tuple(
             new if old else None for new, old in zip((y, k, v, shown), results, strict=False)
         )
@@ -148,6 +153,12 @@ class LowerAttentionPattern(_Lowering):
         "<float16 a = {14336}, float16[3,3] b = {0, 64511, 64511, 0, 0, 64511, 0, 0, 0}> { c = "
         "Mul(q, a) d = Transpose <perm = [0, 1, 3, 2]> (k) e = MatMul(c, d) f = Add(e, b) g = "
         "Softmax <axis = -1> (f) y = MatMul(g, v) }",
+        f"{_split}, float[s,t] m) => (float[b,2,s,3] y, float[b,2,s,t] w) "
+        "{ y, , , w = Attention <qk_matmul_output_mode = 3> (q, k, v, m) }",
+        "<int64[1] a = {-1}, float b = {-3.4028235e+38}, float c = {0.5}, float d = {0}> { e = "
+        "ReduceMax <keepdims = 1> (m, a) f = LessOrEqual(e, b) g = Mul(q, c) h = Transpose <perm = "
+        "[0, 1, 3, 2]> (k) i = MatMul(g, h) j = Add(i, m) l = Softmax <axis = -1> (j) w = Where(f, "
+        "d, l) y = MatMul(w, v) }",
         opset=23,
     )
 
