@@ -65,20 +65,18 @@ class Culprit(JsonResult):
         return f"{subject}{place}: {self.evidence}"
 
     @classmethod
-    def of(cls, disagreement: Disagreement) -> Culprit:
+    def of(cls, found: Disagreement) -> Culprit:
         """The culprit of a disagreement that the check of each rewrite found."""
-        around = tuple(
-            name for node in disagreement.before.graph.node for name in node.output if name
-        )
+        around = tuple(name for node in found.before.graph.node for name in node.output if name)
         return cls(
             "pattern",
-            disagreement.pattern,
-            disagreement.number,
-            disagreement.node,
-            disagreement.report.reason,
+            found.pattern,
+            found.number,
+            found.node,
+            found.report.reason,
             around,
-            disagreement.feeds,
-            result=disagreement.result,
+            found.feeds,
+            result=found.result,
         )
 
     def avoided_by(self, options: OptimizationOptions) -> OptimizationOptions:
