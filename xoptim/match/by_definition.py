@@ -24,7 +24,7 @@ from xoptim.operators.definitions import DefinedOperator, defined, defined_opera
 
 HALVES: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _LARGEST: Final = 1e30
-"""Numbers of this magnitude and beyond may overflow as attributes, which have 32 bits."""
+"""Numbers of this magnitude and beyond may overflow as attributes, which are float32."""
 
 
 class _ByDefinition(EasyPatternOptimization):

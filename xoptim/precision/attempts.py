@@ -63,8 +63,8 @@ class PrecisionAttempt:
             patterns.
         model: the model with integer operators. Where constants were stored, it is the
             fake-quantized model, because the time of such an attempt is not measured.
-        errors: of the model on all samples; of a slice whose expected error times `CERTAIN` is
-            larger, this product.
+        errors: the error of each slice on all samples, or its expected error times `CERTAIN` if
+            that is larger.
         chosen: the operators and the constants, in the order in which they were chosen.
         size: bytes of the file.
         activations: activations between operators that get QDQ.

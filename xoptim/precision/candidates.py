@@ -37,11 +37,13 @@ class Candidate:
     one form.
 
     Attributes:
-        result: name of its result.
-        node: name of its node.
-        pattern: name of the pattern that quantizes it.
-        op_type: its operator.
-        shape: rows and columns of its weights; zeros where it has none.
+        result: name of the operator's result. For a constant, its own name, or the result of an
+            operator that reads it.
+        node: name of the operator's node.
+        pattern: name of the pattern that quantizes the operator or constant.
+        op_type: type of the operator; ``Gather`` if it reads rows of an embedding.
+        shape: rows and columns of the weights, where rows are the terms of a sum; zeros without
+            weights.
         weights: name of the constant that is quantized.
         shared_with: result of the first operator with the same weights; empty for that one.
         reads: results and tensors that an operator without weights reads.
@@ -50,18 +52,18 @@ class Candidate:
         original_bits: bits of a weight in the original file.
         element_bits: bits of a stored number, for constants that are only stored in lower
             precision; 0 for operators.
-        largest: largest magnitude of its int8 weights; less than 127 where sums of two products
-            would otherwise exceed 16 bits. 0 for other weights.
+        largest: largest magnitude of int8 weights; less than 127 where sums of two products would
+            otherwise exceed 16 bits. 0 for other weights.
         quantizes_result: whether the quantized operator allows an operator that reads its result to
             be quantized as well.
         is_weight_only: whether this is a constant that is only stored in lower precision.
     """
 
-    result: str  # of a weight-only constant, its name, or the result of an operator that reads it
+    result: str
     node: str
     pattern: str
-    op_type: str  # a ``Gather`` reads rows of an embedding
-    shape: tuple[int, int]  # the rows are the terms of a sum
+    op_type: str
+    shape: tuple[int, int]
     weights: str = ""
     # The first operator represents all with the same weights, so that these are not stored twice
     shared_with: str = ""
@@ -77,16 +79,16 @@ class Candidate:
 
     @property
     def form(self) -> Form:
-        """Identifies the candidate."""
+        """The result and the pattern, which identify the candidate."""
         return self.result, self.pattern
 
     def touches(self, values: Collection[str]) -> bool:
-        """Whether its result or its weights are among some values."""
+        """Whether the result or the weights of the candidate are among some values."""
         return self.result in values or self.weights in values
 
     @property
     def is_independent(self) -> bool:
-        """Whether it is chosen on its own, and not quantized because others are."""
+        """Whether the candidate is chosen on its own, and not quantized because others are."""
         return not self.reads and not self.shared_with
 
 

@@ -11,8 +11,9 @@ from xoptim.precision.block_search import searched_blocks
 _DAMPING: Final = 0.01
 """Part of the mean diagonal of the Hessian that is added to it (GPTQ, section 3.3)."""
 _DAMPING_BY_ROWS: Final = 0.3
-"""The same part per row of weights for each row of activations, used where it is larger. A few
-activations leave directions undetermined, and errors along these would grow on other values.
+"""With fewer than 30 rows of activations per row of weights, the part is this number times the rows
+of weights, divided by the rows of activations. A few activations leave directions undetermined, and
+errors along these would grow on other values.
 """
 _LAZY_ROWS: Final = 128
 """Number of rows whose errors are passed on to all later rows in one matrix multiplication."""

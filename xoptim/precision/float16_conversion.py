@@ -1,4 +1,4 @@
-"""Float16 conversion: operators compute in 16 bits, except where numbers overflow or where most of
+"""Float16 conversion: operators compute in float16, except where numbers overflow or where most of
 the error arises.
 """
 
@@ -53,7 +53,7 @@ _NOTHING: Final = (
 )
 _INNER: Final = "compute in float32: samples do not show their ranges"
 KERNEL_PROVIDER: Final = "cuda"
-"""The provider whose kernels the operators must have: CPUs compute in 32 bits."""
+"""The provider whose kernels the operators must have: CPUs compute in float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def _float16_candidates(
     precision: PrecisionOptions,
     settings: SessionSettings,
 ) -> _Float16Candidates:
-    """The operators that can compute in 16 bits; see `_Float16Candidates`."""
+    """The operators that can compute in float16; see `_Float16Candidates`."""
     _, applied = fake_quantized(model, folder, patterns, None, KERNEL_PROVIDER)
     ranged = [cls for cls in patterns if issubclass(cls, RangedPattern)]
     work = {op_type for cls in ranged for op_type in cls.operators}

@@ -81,7 +81,7 @@ def _joined(name: str, makers: Mapping[str, NodeProto], constants: set[str]) -> 
 
 
 def _sources(node: NodeProto, constants: set[str]) -> Sequence[str]:
-    """The operands that the elements of a node's result come from; none for one that computes."""
+    """The operands that the elements of a node's result come from; none if the node computes."""
     if standard_domain(node.domain):
         return ()
     if node.op_type == "Concat":

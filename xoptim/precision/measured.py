@@ -71,17 +71,17 @@ class Measured(JsonResult):
 
     @property
     def error(self) -> AnyFloat:
-        """Error of the model when only this is quantized, as a fraction."""
+        """Error of the model when only this candidate is quantized, as a fraction."""
         return max(self.errors)
 
     @property
     def result(self) -> str:
-        """The name of its result."""
+        """The name of the candidate's result."""
         return self.candidate.result
 
     @property
     def form(self) -> Form:
-        """Identifies the candidate."""
+        """The result and the pattern, which identify the candidate."""
         return self.candidate.form
 
     def saved(self, goal: Goal) -> float:

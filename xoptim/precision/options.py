@@ -43,7 +43,7 @@ class PrecisionOptions:
     Attributes:
         scheme: ``int8`` quantizes weights and activations to 8 bits, ``int4`` weights to 4 bits.
             ``float16`` stores weights in 16 bits, and computes with them where ``compute`` says so;
-            ``bfloat16`` stores weights in the other type of 16 bits.
+            ``bfloat16`` stores weights in bfloat16.
         tolerance: the error of an output that is allowed, as a fraction: 0.01 for a hundredth.
         tolerances: errors that are allowed for single outputs, by name, in place of ``tolerance``.
         metric: how the error is measured: ``largest`` difference over the largest number, ``rms``
@@ -209,7 +209,7 @@ class PrecisionOptions:
         return self.goal == "speed" and not self.static
 
     def computes_in_float16(self, provider: str) -> bool:
-        """Whether operators compute in 16 bits. The provider has its short or its full name."""
+        """Whether operators compute in float16. The provider has its short or its full name."""
         return self.compute == "float16" or (self.compute, self.scheme, short_name(provider)) == (
             "auto",
             "float16",

@@ -41,7 +41,7 @@ from xoptim.verification.errors import ChoiceError, NothingToQuantizeError
 
 _LOGGER: Final = logging.getLogger("xoptim")
 _SHARE_OF_WEIGHTS: Final = 0.9
-"""Part of the tolerance for quantized weights; computing in 16 bits gets the rest."""
+"""Part of the tolerance for quantized weights; computing in float16 gets the rest."""
 _MATMUL_N_BITS: Final = "MatMulNBits"
 _AFTERWARDS: Final = ("FusedConv",)
 """Patterns that wait until after quantization: they fuse operators that QDQ may separate."""
@@ -225,7 +225,7 @@ def _quantized(
     result = optimize_verified(Source(plan.model, plan.folder), rewriting, verify_plan)
     how.sink.on_step("measuring the error")
     errors = plan.reference.errors_of(result.proto, result.base_dir)
-    if in_float16:  # CPUs compute the converted model in 32 bits
+    if in_float16:  # CPUs compute the converted model in float32
         errors = largest_errors((errors, plan.reference.errors_of(plan.model, plan.folder)))
     return Quantized(
         joined(verified, result),

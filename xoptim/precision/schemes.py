@@ -17,7 +17,7 @@ _STATIC: Final = "static"
 """The tag of the patterns with static scales of activations."""
 
 _BLOCKS: Final = "blocks"
-"""The tag of the patterns that quantize weights for operators that compute in 16 bits."""
+"""The tag of the patterns that quantize weights for operators that compute in float16."""
 
 
 def quantization_patterns(

@@ -54,12 +54,12 @@ _FURTHER_DRAWS: Final = 2
 _SEED_STEP: Final = 1000
 """The distance of the seeds of two draws: each run of a draw takes the next seed."""
 _SMALL_MARGIN: Final = 1.2
-"""In place of `MARGIN` where the target adds an error of its own, which grows with the ranges."""
+"""The factor in place of `MARGIN` if the target adds an error that grows with the ranges."""
 _BOUNDED: Final = ("Softmax", "Sigmoid", "LpNormalization")
-"""Operators whose results get a fixed range from QNN."""
+"""Operators for whose results QNN fixes the range."""
 _MASKING: Final = ("Add", "Mul", "Sub", "Where")
 _MASKED: Final = 100.0
-"""Replaces infinity in masks: the Softmax of -100 is still 0, and 16-bit steps stay small."""
+"""The number in place of infinity in masks: its Softmax is still 0, and 16-bit steps stay small."""
 _LARGE_BYTES: Final = 2**31
 _TOO_LARGE: Final = "static int8 quantization is limited to models with less than 2 GB of weights"
 
@@ -120,7 +120,7 @@ def static_int8(
 
     Raises:
         ChoiceError: values do not fit the model.
-        RunError, LoadError, FeedError: it does not run.
+        RunError, LoadError, FeedError: the model does not run.
     """
     if precision.exact_routing:
         raise ChoiceError(f"exact routing computes in float32, which {options.target} does not")
