@@ -45,11 +45,13 @@ class ConvStridesPattern(PatternOptimization):
         strides = _skipping(g, node)
         if strides is None:  # (1)
             return self.none(node, msg="no strides, a window of several elements, or pads")
-        # All 1x1 convolutions with these strides that read the operand.
+        # All 1x1 convolutions with these strides that read the operand. A subgraph has no readers
+        # of a value of the graph around it.
         readers = g.next_nodes(node.input[0])
         weights = [reader.input[1] for reader in readers if len(reader.input) > 1]
         # (2)
-        if node.input[0] in weights or any(_skipping(g, reader) != strides for reader in readers):
+        are_alike = node in readers and all(_skipping(g, reader) == strides for reader in readers)
+        if node.input[0] in weights or not are_alike:
             return self.none(node, msg="another node reads the operand")
         region = _region(g, readers, len(strides))
         convs = [inner for inner in region.nodes if is_op(inner, "Conv")]

@@ -124,3 +124,17 @@ def test_the_slice_takes_the_positions_of_the_strides() -> None:
     steps = after.graph.tensor(node_of(after, "Slice").input[4])
     assert steps is not None
     assert steps.numpy().tolist() == [3]
+
+
+def test_a_convolution_in_a_subgraph_keeps_its_strides() -> None:
+    model = parse(
+        """agraph (float[1,2,8,8] x, bool c) => (float[1,2,4,4] y)
+        <float[2,2,3,3] v = {0}, float[2,2,1,1] w = {1, 2, 3, 4}> {
+            t = Conv <pads = [1, 1, 1, 1]> (x, v)
+            y = If(c) <then_branch = t1 () => (p) { p = Conv <strides = [2, 2]> (t, w) },
+                else_branch = e1 () => (q) {
+                    q = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (t) }>
+        }""".replace("{0}", "{" + ", ".join(["1"] * 36) + "}")
+    )
+    result = optimize(model, patterns="ConvStrides", strict=True)
+    assert [node.op_type for node in result.graph.node] == ["Conv", "If"]
