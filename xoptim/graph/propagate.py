@@ -334,8 +334,9 @@ def refresh(graph: Graph, nodes: Sequence[Node]) -> None:
     found. A node whose subgraph reads a result is a reader: its subgraphs are inferred as well.
     """
     pending = deque(nodes)
-    while pending:
-        node = pending.popleft()
+    owners = dict[Node, None]()  # inferred once, after all that their subgraphs read
+    while pending or owners:
+        node = pending.popleft() if pending else owners.popitem()[0]
         if node.graph is not graph:
             continue
         graph.learn_constness(node)
@@ -346,7 +347,11 @@ def refresh(graph: Graph, nodes: Sequence[Node]) -> None:
             info = refine(old, new)
             if info is not old:
                 graph.learn(name, info)
-                pending.extend(readers(graph, name))
+                for reader in readers(graph, name):
+                    if reader.bodies:
+                        owners[reader] = None
+                    else:
+                        pending.append(reader)
 
 
 def check_results(graph: Graph, names: Sequence[str], infos: Sequence[Info]) -> None:
