@@ -15,7 +15,14 @@ from xoptim.precision.metrics import ErrorMetric
 from xoptim.precision.options import PrecisionOptions, Scheme
 from xoptim.precision.quantize import quantize
 from xoptim.precision.quantized import Quantized
-from xoptim.precision.routing import Routing, routing_text, routings, values_before_routers
+from xoptim.precision.routing import (
+    Routing,
+    avoided_text,
+    is_untested,
+    routing_text,
+    routings,
+    values_before_routers,
+)
 from xoptim.precision.static_int8 import static_int8
 from xoptim.verification.errors import ChoiceError
 from xoptim.verification.runs.session_settings import SessionSettings
@@ -222,6 +229,17 @@ def test_too_few_choices_say_nothing() -> None:
     assert [router.share for router in result.routing] == [None]
     assert BEFORE & result.applied.keys()
     assert not result.avoided_routing
+
+
+def test_a_node_with_few_choices_hides_no_other() -> None:
+    experts, label = Routing("i", "TopK", 5000, 0, 0.03), Routing("c", "ArgMax", 8, 0, None)
+    for routing in ([experts], [experts, label], [label, experts]):
+        assert is_untested(routing)
+        assert avoided_text(routing).startswith(
+            "TopK would choose other elements in about 3 of 100"
+        )
+    assert not is_untested([label])
+    assert avoided_text([label]) == ""
 
 
 def test_a_mean_over_all_elements_bears_changed_choices() -> None:

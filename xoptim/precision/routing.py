@@ -109,7 +109,7 @@ def avoided_text(routing: Iterable[Routing]) -> str:
     Args:
         routing: how often quantization would change choices.
     """
-    affected = _affected(routing)
+    affected = _affected(_estimated(routing))
     if not affected.share:
         return ""
     return (
@@ -147,10 +147,16 @@ def is_untested(routing: Sequence[Routing]) -> bool:
     """Whether choices change on values like the samples, but so rarely on the samples themselves
     that the error of the outputs there does not show what a changed choice does.
 
-    False where the samples have too few choices to tell.
+    Nodes with too few choices on the samples to tell do not count.
     """
-    changed = sum(router.changed for router in routing)
-    return changed < _MIN_CHANGES and bool(_affected(routing).share)
+    estimated = _estimated(routing)
+    changed = sum(router.changed for router in estimated)
+    return changed < _MIN_CHANGES and bool(_affected(estimated).share)
+
+
+def _estimated(routing: Iterable[Routing]) -> list[Routing]:
+    """The nodes whose share of changed choices could be estimated."""
+    return [router for router in routing if router.share is not None]
 
 
 def _part(share: float, count: int) -> str:
