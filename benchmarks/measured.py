@@ -21,7 +21,7 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[str]]
 
     def markdown(self) -> str:
-        """The table as Markdown; columns of numbers are aligned to the right."""
+        """The table as Markdown: numbers are aligned to the right, names of rows to the left."""
         marks = [
             "---:" if self._has_numbers(place) else "---" for place in range(len(self.columns))
         ]
@@ -35,7 +35,7 @@ class Table(NamedTuple):
 
     def _has_numbers(self, place: int) -> bool:
         cells = [row[place] for row in self.rows if row[place]]
-        return bool(cells) and all(cell[0].isdigit() for cell in cells)
+        return place > 0 and bool(cells) and all(cell[0].isdigit() for cell in cells)
 
 
 def pages() -> list[Path]:

@@ -241,6 +241,16 @@ def test_facts_are_cached_in_the_folder_of_the_user_where_they_cannot_be_next_to
     assert len([*(tmp_path / "home" / "xoptim").iterdir()]) == 1
 
 
+def test_nothing_is_cached_without_a_home(
+    folder: Path, pack: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes_no_bytecode(monkeypatch)
+    monkeypatch.setattr("xoptim.catalogue.cached.cache_folder", lambda: None)
+    write_cache(pack, sources_of(pack), [TransposeTransposePattern])
+    assert cached_patterns(pack, sources_of(pack)) is None
+    assert not folder.exists()
+
+
 def test_a_pattern_that_cannot_be_described_is_an_error_where_it_is_used(
     folder: Path, pack: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""What another view of the installed rewrites is made of, such as Theano's database."""
+"""The names for another view of the installed rewrites, such as Theano's database."""
 
 from xoptim.catalogue.entries import (
     POSITIONS as POSITIONS,

@@ -1,5 +1,5 @@
-"""What another way to write patterns is made of: chains, rules in text, tuples and functions are
-built on these names, and a pack may build another one on them.
+"""The names for another way to write patterns: chains, rules in text, tuples and functions are
+built on them, and a pack may build another way on them.
 
 The names for patterns themselves are in `xoptim.match`.
 """

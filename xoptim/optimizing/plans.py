@@ -1,4 +1,4 @@
-"""How a model is loaded, how its result is verified, and what takes the result."""
+"""Plans: how a model is loaded, how its result is verified, and where the result is kept."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class VerifyPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sink:
-    """What takes the result, and the descriptions of the steps to it."""
+    """The receiver of the result, and of the descriptions of the steps to it."""
 
     on_step: Callable[[str], object] = silent  # called with a description of the next step
     # keeps the weights of the result in a file; by default, the protobuf has those that changed
@@ -69,7 +69,7 @@ class Sink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """From a model to its verified result: how it is loaded and verified, and what takes it."""
+    """The way from a model to its verified result: loading, verification, and the receiver."""
 
     load: LoadPlan = field(default_factory=LoadPlan)
     verify: VerifyPlan = field(default_factory=VerifyPlan)
@@ -80,5 +80,5 @@ class Plan:
         return replace(self, verify=replace(self.verify, checks=checks))
 
     def reloading(self) -> Plan:
-        """The plan for a model that is made from the loaded one: nobody is told that it loads."""
+        """The plan for a model made from the loaded one, without a call of ``on_loaded``."""
         return replace(self, load=replace(self.load, on_loaded=silent))

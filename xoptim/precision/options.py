@@ -76,8 +76,9 @@ class PrecisionOptions:
             if operators compute in float16.
         exact_routing: whether operators on which a choice inside the model depends (TopK, ArgMax,
             ArgMin) stay in float32, so that quantization does not choose other experts. ``None``:
-            where ``int8`` or ``int4`` would change choices on values like the samples, the samples
-            do not show what a changed choice does, and the metric is ``largest``.
+            they do if the scheme is ``int8`` or ``int4``, the metric is ``largest``, quantization
+            would change choices on values like the samples, and the samples do not show the effect
+            of a changed choice.
         feeds: samples to measure the error on: a list of dictionaries of arrays, an ``.npz`` file
             or a folder of them, or anything that gives samples, such as a DataLoader of torch, a
             dataset, or an iterator (see `xoptim.precision.sources.read_samples`). When empty,

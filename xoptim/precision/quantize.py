@@ -100,7 +100,7 @@ def _exceeds_by_routing(result: Quantized) -> bool:
     """Whether changed choices inside the model may exceed the tolerance on values like the samples.
 
     Only the metric ``largest`` bounds each element: a few changed choices hardly change a mean.
-    Models are trained and run in 16 bits, whose errors of choices are therefore not avoided.
+    Other choices due to float16 are not avoided: models are trained and run in 16 bits.
     """
     precision = result.options
     if precision.exact_routing is not None or precision.metric != "largest":

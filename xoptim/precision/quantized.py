@@ -54,8 +54,8 @@ class Quantized(JsonResult):
         cpu: CPUs on which integers are exact; see `OptimizationOptions.cpu`.
         ended_by_budget: whether the search ended with its budget.
         routing: how often quantization changes what nodes choose inside the model, such as experts.
-        avoided_routing: how often it would have done so, where what determines the choices stays in
-            float32 for this reason.
+        avoided_routing: how often it would have done so, if the operators that determine the
+            choices stay in float32 for this reason.
     """
 
     __json__ = JsonForm(
@@ -213,8 +213,8 @@ class Quantized(JsonResult):
 
     @property
     def routing_text(self) -> str:
-        """How often quantization changes a choice inside the model, or would change it, and the
-        option for the other way; empty where it hardly does.
+        """A text: how often quantization changes a choice inside the model, or would change it,
+        and the option for the other way; empty if choices hardly change.
         """
         return avoided_text(self.avoided_routing) or routing_text(self.routing)
 

@@ -103,8 +103,8 @@ def routing_text(routing: Iterable[Routing]) -> str:
 
 
 def avoided_text(routing: Iterable[Routing]) -> str:
-    """Why what determines a choice stays in float32, and how to quantize it; empty where choices
-    hardly change.
+    """A text about the choices for which operators stay in float32, and the option that quantizes
+    these operators; empty if choices would hardly change.
 
     Args:
         routing: how often quantization would change choices.

@@ -181,7 +181,9 @@ class Reader:
             return [value.root for value in known.results]
         before = tuple(operands)
         results = self._apply(graph, node, operands, scope, depth)
-        self._memory.nodes[node] = Known(before, node.attribute, node.opset, infos, results)
+        self._memory.nodes[node] = Known(
+            node.op_type, node.domain, before, node.attribute, node.opset, infos, results
+        )
         return results
 
     def _note_written(self, node: Node, scope: Scope) -> None:

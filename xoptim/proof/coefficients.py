@@ -44,7 +44,7 @@ class Precision:
     text: str
 
     def texts(self, width: float) -> list[str]:
-        """What is assumed of constants that differ by at most a share ``width`` of themselves."""
+        """The premises about constants that differ by at most a share ``width`` of themselves."""
         if width <= _MAX_USUAL_WIDTH * self.relative:
             return [self.text]
         share = f"{width:.1g} of themselves" if math.isfinite(width) else "more than themselves"
@@ -79,7 +79,7 @@ class Coefficient:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """That two sums of coefficients are equal up to the rounding of constants.
+    """The condition that two sums of coefficients are equal up to the rounding of constants.
 
     Attributes:
         left: the summands of one side.

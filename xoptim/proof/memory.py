@@ -1,4 +1,4 @@
-"""What was read of a model, so that its nodes and constants are read once while they stay."""
+"""The nodes and constants of a model that were read, so that each is read once while it stays."""
 
 from __future__ import annotations
 
@@ -36,8 +36,10 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What was read of a node: while all of it is the same, the node computes the same values."""
+    """A node as it was read: as long as all of this is the same, it computes the same values."""
 
+    op_type: str
+    domain: str
     operands: tuple[Value | None, ...]
     attribute: Mapping[str, Any]
     opset: int
@@ -47,7 +49,8 @@ class Known:
     def holds(self, node: Node, operands: Sequence[Value | None], infos: Sequence[Info]) -> bool:
         """Whether a node is as it was, and so are the values of its operands."""
         return (
-            self.attribute is node.attribute
+            (self.op_type, self.domain) == (node.op_type, node.domain)
+            and self.attribute is node.attribute
             and self.opset == node.opset
             and len(self.operands) == len(operands)
             and len(self.infos) == len(infos)
@@ -60,7 +63,7 @@ class Known:
 
 
 class Memory:
-    """What was read of the nodes and constants of a model, to read them once while they stay."""
+    """The nodes and constants that were read: each is read once while it stays in the model."""
 
     def __init__(self) -> None:
         self.nodes: dict[Node, Known] = {}

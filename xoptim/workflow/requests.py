@@ -1,4 +1,4 @@
-"""What is requested of a job, after its target had its say."""
+"""The requests of a job, adapted to its target, and their checks."""
 
 from __future__ import annotations
 

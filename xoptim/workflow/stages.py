@@ -41,7 +41,7 @@ _INT4_MATMUL: Final = "MatMulNBits"
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What the stages of a job work on.
+    """The input of the stages of a job.
 
     Attributes:
         original: the model of the caller.
