@@ -5,7 +5,7 @@ class IdempotentPattern(EasyPatternOptimization):
     """f(f(x)) → f(x), f one of Abs, Ceil, Floor, Relu, Round, Sign
 
     What: applies the operator once.
-    Why: one pass over the tensor fewer.
+    Why: one fewer pass over the tensor.
     Refuses when:
     1. the two operators differ.
     """

@@ -21,7 +21,7 @@ class AbsNegPattern(_ShorterForm):
     """Abs(Neg(x)) → Abs(x)
 
     What: drops a change of sign before Abs.
-    Why: one pass over the tensor fewer.
+    Why: one fewer pass over the tensor.
     Refuses when:
     1. (never: a Neg with other consumers stays.)
     """
@@ -39,7 +39,7 @@ class SubNegPattern(_ShorterForm):
 
     What: swaps the operands of the subtraction. (The exactness is ``rounding``: a difference of 0
     is +0, and Neg makes it -0.)
-    Why: one pass over the result fewer.
+    Why: one fewer pass over the result.
     Refuses when:
     1. the difference has other consumers: there would be two subtractions instead of one.
     """
@@ -58,7 +58,7 @@ class NegAddPattern(_ShorterForm):
     """Add(x, Neg(z)) → Sub(x, z)
 
     What: subtracts, with the same bits.
-    Why: one pass over z fewer, measured 1.6 times as fast on onnxruntime's CPU provider.
+    Why: one fewer pass over z, measured 1.6 times as fast on onnxruntime's CPU provider.
     Refuses when:
     1. (never: a Neg with other consumers stays.)
     """
@@ -76,7 +76,7 @@ class NegSubPattern(_ShorterForm):
     """Sub(x, Neg(z)) → Add(x, z)
 
     What: adds, with the same bits.
-    Why: one pass over z fewer.
+    Why: one fewer pass over z.
     Refuses when:
     1. (never: a Neg with other consumers stays.)
     """

@@ -14,7 +14,7 @@ class NotComparePattern(EasyPatternOptimization):
     """Not(Greater(a, b)) → LessOrEqual(a, b)
 
     What: writes the opposite comparison. The same for Less, GreaterOrEqual and LessOrEqual.
-    Why: one pass over the result fewer.
+    Why: one fewer pass over the result.
     Refuses when:
     1. a and b are not int32 or int64. With NaN, neither comparison is true. Smaller integer types
        have no kernels.

@@ -64,7 +64,7 @@ class NotWherePattern(_Where):
     """Where(Not(c), a, b) → Where(c, b, a)
 
     What: swaps the branches instead of negating the condition.
-    Why: one pass over the condition fewer.
+    Why: one fewer pass over the condition.
     Refuses when:
     1. Not computes a branch instead of the condition (checked by the matcher).
     """

@@ -317,12 +317,12 @@ class _Rows:
     def joined(self, past: str, new: str, dtype: int) -> str:
         """The earlier keys or values, the new ones, then zeros: (batch, keys, heads, features)."""
         g = self._g
-        rows_before_and_new = g.op.Concat(g.op.Transpose(past, perm=SWAPPED), new, axis=1)
+        all_rows = g.op.Concat(g.op.Transpose(past, perm=SWAPPED), new, axis=1)
         place = g.op.Sub(self._all, self._before)
         end = g.op.Sub(self._new, np.array(1))
         new_places = g.op.Add(g.op.Min(place, end), self._length)
         places = g.op.Where(g.op.Less(place, np.array(0)), self._all, new_places)
-        rows = g.op.GatherND(rows_before_and_new, g.op.Unsqueeze(places, axes=[2]), batch_dims=1)
+        rows = g.op.GatherND(all_rows, g.op.Unsqueeze(places, axes=[2]), batch_dims=1)
         is_there = g.op.Unsqueeze(g.op.LessOrEqual(place, end), axes=[2, 3])
         return g.op.Where(is_there, rows, number(0, dtype))
 

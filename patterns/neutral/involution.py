@@ -10,7 +10,7 @@ from .identity_operator import _IdentityOperator
 class _Involution(_IdentityOperator):
     """An `operator` that is its own inverse.
 
-    Why: two passes over the tensor fewer.
+    Why: two fewer passes over the tensor.
     Refuses when:
     1. (never: a first operator with other consumers stays.)
     """

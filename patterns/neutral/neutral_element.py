@@ -15,7 +15,7 @@ class _NeutralElement(_IdentityOperator):
     """An `operator` with its neutral `element` as a constant operand.
 
     What: drops an operation that changes nothing.
-    Why: one pass over the tensor fewer.
+    Why: one fewer pass over the tensor.
     Refuses when:
     1. the constant may change the shape of the result by broadcasting (checked by the matcher).
     """

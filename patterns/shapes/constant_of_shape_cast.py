@@ -28,7 +28,7 @@ class ConstantOfShapeCastPattern(EasyPatternOptimization):
     """Cast(ConstantOfShape(s, value)) → ConstantOfShape(s, converted value)
 
     What: converts the value instead of the tensor. The same for Not and Neg.
-    Why: one pass over the tensor fewer.
+    Why: one fewer pass over the tensor.
     Refuses when:
     1. the result has a type that ConstantOfShape does not support in all operator sets, or its
        value cannot be computed.
