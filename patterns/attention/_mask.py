@@ -262,7 +262,7 @@ def _is_mark(g: GraphView, mask: str, total: Node | None) -> bool:
 
 
 def _operand_beside(g: GraphView, node: Node | None, op_type: str, number: float) -> str | None:
-    """The operand of an Add or Mul whose second operand, in either order, is ``number``."""
+    """The operand of an Add or Mul whose other operand is ``number``, in either order."""
     if not is_op(node, op_type):
         return None
     pairs = permutations(node.input)

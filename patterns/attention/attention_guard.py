@@ -20,7 +20,7 @@ from .._shapes import uniform_value
 from ._mask import lies_between
 
 _MOVES: Final = 3
-"""Maximum number of nodes, Transpose and Reshape included, from the result up to the Attention."""
+"""Maximum number of nodes up to the guarded tensor: the Attention, a Transpose and a Reshape."""
 _MAX_MASK: Final = 1e30
 """Largest number of a mask. The kernel gives NaN for numbers near the largest float32 number."""
 
@@ -93,7 +93,7 @@ class AttentionGuardPattern(EasyPatternOptimization):
 
 
 def _attention(g: GraphView, name: str) -> Node | None:
-    """The Attention whose first result is a tensor, possibly after its heads are merged."""
+    """The Attention whose first result becomes ``name``, possibly by a Transpose and a Reshape."""
     for _ in range(_MOVES):
         node = g.node_before(name)
         if is_op(node, "Attention"):

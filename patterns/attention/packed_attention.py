@@ -68,8 +68,8 @@ class PackedAttentionPattern(PatternOptimization):
        lacks, or heads of different sizes.
     4. an axis may be empty, or a shape is unknown.
     5. the mask does not have four axes, or its dimensions or type differ from the scores.
-    6. the mask of Attention may have numbers of -1e30 or less, and was not written by the pattern
-       `Attention`: for fully masked queries, the two kernels return different numbers.
+    6. the mask of Attention may have numbers of -1e30 or less, and lacks the factor that the
+       pattern `Attention` writes: for fully masked queries, the kernels return different numbers.
     7. the type is not float32, or the provider has no kernel.
     """
 

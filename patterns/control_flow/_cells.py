@@ -84,7 +84,7 @@ class Weights:
     resets_after: bool
 
     def are_moderate(self, g: GraphView) -> bool:
-        """Whether all weights and biases are finite and at most 10,000.
+        """Whether all weights and biases are finite, with magnitudes of at most 10,000.
 
         Then the order in which MatMuls and biases are added only changes rounding.
         """
@@ -322,13 +322,13 @@ def _updates(g: GraphView, hidden: str) -> Iterator[_Update]:
         product = g.node_before(second)
         if not is_op(product, "Mul"):
             continue
-        for gate, state in _both(product):
-            difference = g.node_before(state)
+        for gate, factor in _both(product):
+            difference = g.node_before(factor)
             if is_op(difference, "Sub") and difference.input[1] == first:
                 yield _Update(gate, first, difference.input[0], (node, product, difference))
             for inner_gate, new, nodes in _changes(g, first):
                 if inner_gate == gate:
-                    yield _Update(gate, new, state, (node, product, *nodes))
+                    yield _Update(gate, new, factor, (node, product, *nodes))
 
 
 def _changes(g: GraphView, name: str) -> Iterator[tuple[str, str, tuple[Node, ...]]]:

@@ -137,7 +137,10 @@ class Cycle:
         )
 
     def _limit(self, g: GraphView) -> Any:
-        """The maximum number of iterations of a Loop; ``None`` if its condition may be false."""
+        """The maximum number of iterations of a Loop.
+
+        ``None`` if it is unknown, or the initial condition may be false.
+        """
         condition = self.node.input[1]
         if condition and not g.get_constant_scalar(condition):
             return None

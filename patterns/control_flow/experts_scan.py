@@ -227,7 +227,7 @@ class _Region:
         if axes is None or not axes.results[0]:
             return None
         if node.op_type == "Squeeze" and g.get_argument(node, "axes") is None:
-            return None  # A Squeeze without axes would drop the axis of the rows if there is one.
+            return None  # A Squeeze without axes would drop the axis of a single row.
         first = axes.results[0][0]
         shapes = [g.try_infer_shape(name) if name else None for name in node.input]
         parts = axes.parts(shapes, first, self._count)

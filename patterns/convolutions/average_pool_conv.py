@@ -35,7 +35,8 @@ class AveragePoolConvPattern(EasyPatternOptimization):
     Why: measured 0.1 to 0.9 of the time. For AveragePool of operator set 19 and later,
     onnxruntime's CPU kernel takes two to ten times as long as for earlier operator sets.
     Refuses when:
-    1. the averages exclude padding (count_include_pad=0), or auto_pad or ceil_mode is set.
+    1. there are pads that the averages exclude (count_include_pad=0), or auto_pad or ceil_mode is
+       set.
     2. x is not float32, its number of channels is unknown or 0, or a channel has few results.
     3. the weights take more than 256 KiB.
     4. x is an image whose channels are a multiple of 8: onnxruntime uses its NCHWc layout.

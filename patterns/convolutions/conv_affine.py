@@ -211,7 +211,8 @@ class MulAddConvPattern(_ConvAffine):
        very small or large, or another node reads an intermediate result. For a normalization: a
        parameter is not constant or not finite, a variance is negative, or a mean is very large
        compared with its standard deviation.
-    3. something is added, and the convolution may pad: its zeros would need the sum as well.
+    3. something is added, and the convolution may pad: the model adds nothing to these zeros, but
+       the new bias would.
     4. a new constant leaves the range of its type, or is a sum that cancels.
     5. the first constant scales a product of two tensors, as in Gelu and HardSwish, which runtimes
        fuse.

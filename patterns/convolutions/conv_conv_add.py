@@ -200,8 +200,8 @@ def _pads(
         return None
     totals = [(length - 1) * step for length, step in zip(window, dilations, strict=True)]
     halves = [total // 2 for total in totals]
-    upper = [total - half for total, half in zip(totals, halves, strict=True)]
-    return (*halves, *upper) if mode == "SAME_UPPER" else (*upper, *halves)
+    larger = [total - half for total, half in zip(totals, halves, strict=True)]
+    return (*halves, *larger) if mode == "SAME_UPPER" else (*larger, *halves)
 
 
 def _skip(g: GraphView, name: str, conv: _Branch) -> _Branch | None:

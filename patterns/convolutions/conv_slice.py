@@ -10,8 +10,8 @@ class ConvSlicePattern(PatternOptimization):
 
     What: reduces the padding, so that the convolution does not compute the results that the Slice
     drops. Exported causal convolutions pad both ends and drop the last results.
-    Why: saves a copy of the result. With 1024 channels and a kernel of 4, both nodes take 0.85 of
-    the time at 128 positions, and 0.68 at 512.
+    Why: saves a copy of the result. With 1024 channels and a kernel of 4, the new Conv takes 0.85
+    of the time of both nodes at 128 positions, and 0.68 at 512.
     Refuses when:
     1. the Slice is not the only consumer of a convolution, is not along one spatial axis, or has
        unknown bounds.

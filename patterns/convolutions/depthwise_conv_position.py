@@ -45,7 +45,8 @@ class DepthwiseConvPositionPattern(PatternOptimization):
     Why: onnxruntime computes a depthwise convolution channel by channel. With kernels of 2 to 8
     positions, measured 0.8 of the time with 64 channels, 0.2 with 1024 and 0.1 with 8192.
     Refuses when:
-    1. the convolution is not depthwise with one spatial axis, stride 1 and no dilation.
+    1. the convolution is not depthwise with one spatial axis and one output per channel, or has
+       strides, dilations or auto_pad.
     2. there are fewer than 64 channels, the kernel has more than 8 positions, or the type is not
        float32.
     3. more than one position of the result is used, or the position is unknown.
@@ -99,7 +100,7 @@ class DepthwiseConvPositionPattern(PatternOptimization):
 
 
 def _is_depthwise(g: GraphView, node: Node, weights: tuple[int, ...]) -> bool:
-    """Whether a convolution is depthwise with one spatial axis, stride 1 and no dilation."""
+    """Whether a convolution fulfils (1): it is depthwise, without strides and dilations."""
     if len(weights) != _RANK or weights[1] != 1:
         return False
     if weights[0] != node.attribute.get("group", 1):

@@ -38,8 +38,8 @@ class _PadWindow(EasyPatternOptimization):
         """The attribute ``pads`` that includes the Pad and the operator's own padding.
 
         Raises:
-            Declined: when batch or channels are padded, when a pad is negative, when the rank is
-                unknown, or when an operator without windows reads the Pad.
+            Declined: when batch or channels are padded, when a pad is negative, when the Pad has
+                axes and the rank is unknown, or when an operator without windows reads the Pad.
         """
         padded = m.nodes[0].output[0]
         is_read = g.is_output(padded) or g.is_used_by_subgraph(padded)

@@ -281,7 +281,7 @@ class ConvWinograd4x4Pattern(_Winograd):
     """
 
     exactness = "approximate"  # an infinite element also makes all results of its tile NaN
-    points = (0.0, _NEAR, -_NEAR, _FAR, -_FAR)  # measured: the smallest rounding error near 1
+    points = (0.0, _NEAR, -_NEAR, _FAR, -_FAR)  # of the points near 1, these round least
     least_channels = 40
 
     examples = (_tile_example(points, 80, (13, 16)),)

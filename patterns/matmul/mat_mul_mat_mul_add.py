@@ -42,21 +42,21 @@ class MatMulMatMulAddPattern(PatternOptimization):
         layers = _operands(g, node)
         if layers is None:  # (1) (3)
             return self.none(node, msg="the operands are not two MatMuls by constant matrices")
-        layer, adapter = sorted(layers, key=lambda layer: layer.is_product)
+        layer, added_layer = sorted(layers, key=lambda member: member.is_product)
         if layer.is_product:  # (1)
             return self.none(node, msg="both operands are products with two matrices")
-        if layer.source != adapter.source or layer.columns != adapter.columns:  # (2)
+        if layer.source != added_layer.source or layer.columns != added_layer.columns:  # (2)
             return self.none(node, msg="the inputs or the columns differ")
         if g.info(layer.source).rank != g.info(node.output[0]).rank:  # (2)
             return self.none(node, msg="a bias adds axes to the result")
         dtype = numpy_dtype(g.try_infer_type(node.output[0]))
-        (first, shift), (second, addend) = layer.values(g), adapter.values(g)
+        (first, shift), (second, addend) = layer.values(g), added_layer.values(g)
         weight = rounded(weight_sum(first, second, dtype), dtype, summed=0)  # (4)
         bias = None
-        if layer.is_biased or adapter.is_biased:
+        if layer.is_biased or added_layer.is_biased:
             total = np.broadcast_to(shift + addend, layer.columns)
             bias = rounded(total, dtype, terms=(shift, addend))  # (4)
-        nodes = [inner for inner in (*layer.nodes, *adapter.nodes) if inner is not node]
+        nodes = [inner for inner in (*layer.nodes, *added_layer.nodes) if inner is not node]
         is_gemm = any(is_op(inner, "Gemm") for inner in (*nodes, node))
         write = partial(_write, layer.source, weight, bias, is_gemm)
         return MatchResult(self, [*nodes, node], write)

@@ -223,11 +223,11 @@ SUMMING: Final = frozenset(
         "Softmax",
     )
 )
-"""Operators that give the same numbers in any layout, except for rounding. They sum in another
-order, or onnxruntime rounds them by the index of an element.
+"""Operators that give the same numbers in any layout, except for rounding and NaN. They sum or meet
+a NaN in another order, or onnxruntime rounds them by the index of an element.
 """
 
 CHANGING_RANK: Final = frozenset((*REDUCTIONS, "ArgMax", "ArgMin", "Squeeze", "Gather"))
-"""Operators whose result has fewer axes. The layout of the operand determines the layout of the
-result, but not the other way round.
+"""Operators whose result may have another rank. The layout of the operand determines the layout of
+the result, but not the other way round.
 """

@@ -350,7 +350,7 @@ def _is_free_cast(g: GraphView, node: Node | None) -> bool:
 def _ends_onnxruntime(g: GraphView, name: str, perm: Perm) -> bool:
     """Whether onnxruntime 1.32 would crash when it loads a model with this Transpose.
 
-    The Transpose moves the first axis behind other batch axes, and a Cast and a MatMul follow. The
+    The Transpose moves the first axis to one of the last two, and a Cast and a MatMul follow. The
     fusion of onnxruntime swaps Transpose and Cast, and then expects batch axes in both operands.
     """
     if len(perm) < 3 or perm[:-2] != tuple(range(1, len(perm) - 1)):
@@ -412,6 +412,7 @@ def is_needed_as_it_is(g: GraphView, region: TransposeRegion, name: str) -> bool
     """
     if g.is_output(name) or g.is_used_by_subgraph(name):
         return True
+    # Among more than `_CROWD` consumers, the Transposes count as well.
     inside = {*region.readers(name), *transposes_of(g, name)}
     consumers = [node for node in g.next_nodes(name) if node not in inside]
     return (

@@ -35,7 +35,7 @@ class UnsqueezeElementwiseUnsqueezePattern(PatternOptimization):
     1. a Reshape does not only insert axes of size 1, or a computed size may be 0 at run time.
     2. an operator in between is not elementwise, another node reads a result in between, or another
        operand would need new axes as well.
-    3. a consumer of the first Unsqueeze does not lead to the same new axes.
+    3. a consumer of the first result does not lead to the same new axes.
     """
 
     anchors = ("Reshape", "Unsqueeze")

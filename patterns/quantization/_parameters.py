@@ -78,7 +78,7 @@ def parameters(g: GraphView, node: Node) -> Parameters | None:
 
 
 def are_kept(scales: np.ndarray, dtype: int) -> bool:
-    """Whether dequantizing and quantizing again returns the same integer, for all of a type.
+    """Whether dequantizing and quantizing again returns all integers of a type unchanged.
 
     The product with the scale and the quotient by it are rounded. Both errors together must stay
     below 0.5. The product must be a normal number, since a session may flush subnormals to 0.
@@ -107,9 +107,9 @@ def gives_same(g: GraphView, quantize: Node, dequantize: Node) -> bool:
 
 
 def saturates(g: GraphView, node: Node, low: float | None, high: float | None) -> bool:
-    """Whether a QuantizeLinear to 8 bits maps numbers outside [low, high] to the type's limits.
+    """Whether a QuantizeLinear to 8 bits maps ``low`` and ``high`` to the type's limits.
 
-    It then maps the bounds to the limits as well. A bound of ``None`` does not exist.
+    It then maps all numbers beyond these bounds to the limits as well. ``None`` is no bound.
     """
     quantization, limits = parameters(g, node), _LIMITS.get(g.try_infer_type(node.output[0]))
     if (

@@ -31,7 +31,7 @@ class _ContribToStandard(EasyPatternOptimization):
     """A contrib operator of ``com.microsoft`` that exists in the operator set of the model as well.
 
     What: writes the standard operator, which has the same name and the same operands.
-    Why: the kernel is the same, but other patterns and other runtimes only know the standard form.
+    Why: the kernel is the same, but most patterns and other runtimes support only the standard one.
     Refuses when:
     1. the operator set is too early for the integer type, or for scales along an axis.
     2. a type is unknown, or the scale is not float32.

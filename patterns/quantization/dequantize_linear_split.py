@@ -8,7 +8,7 @@ from ._parameters import gives_same, parts_pair
 class DequantizeLinearSplitPattern(PatternOptimization):
     """QuantizeLinear(Split(DequantizeLinear(x, s, z)), s, z) for each part → Split(x)
 
-    What: splits the integers instead of the numbers.
+    What: splits the integers instead of the dequantized numbers.
     Why: measured 0.30 of the time on 1x64x56x56 with ORT graph optimizations disabled. With them,
     onnxruntime does the same.
     Refuses when:

@@ -32,7 +32,7 @@ class MatMulIntegerToFloatPattern(_DynamicQuantizeMatMul):
     bias=bias)
 
     What: scales the sums within the MatMul. onnxruntime's dynamic quantization writes these nodes.
-    Why: two or three passes over the result fewer. It takes 0.89 to 0.95 of the time (768 by 768)
+    Why: two or three fewer passes over the result. It takes 0.89 to 0.95 of the time (768 by 768)
     with ORT graph optimizations disabled. With them, onnxruntime fuses the same operator.
     Refuses when:
     1. the types have no kernel, or the sums are cast to another type than float32.

@@ -53,8 +53,8 @@ class GatherSliceRegionPattern(PatternOptimization):
     only. A classifier computes its last layer for the first token only: an image classifier of four
     layers takes 0.90 of the time.
     Refuses when:
-    1. the Gather or Slice takes more than one index and more than half of a static size, or is not
-       along one axis.
+    1. the Gather or Slice is not along one axis, or takes several indices that are not known to be
+       at most half of a static size.
     2. results have other consumers, or an operator needs several indices for one: the region ends
        there.
     3. several tensors would have to be sliced: the region ends before.
