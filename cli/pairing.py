@@ -75,7 +75,7 @@ class Pairing:
     """The options for moving results of a decoder into its encoder."""
 
     into: Path | None = option(
-        "Encoder that gets what depends on it alone.",
+        "Encoder into which results of MODEL move.",
         type=MODEL,
         metavar="ENCODER",
     )
