@@ -12,7 +12,7 @@ from xoptim.match import GraphView, Node
 from .._nodes import size_along
 
 LONGEST_AXIS: Final = 2**28
-"""Maximum number of elements of an axis on a GPU or a neural processor.
+"""Upper bound of the number of elements of a tensor on a GPU or a neural processor.
 
 A buffer of WebGPU holds 2^28 bytes.
 """
@@ -176,13 +176,13 @@ _RULES: Final[Mapping[str, tuple[slice, Callable[[list[Bounds]], Bounds]]]] = {
     "Abs": (_FIRST, _magnitude),
     "CumSum": (_FIRST, _running_sum),
 }
-"""For each operator, the operands that give the bounds of its result, and the rule to do so."""
+"""For each operator, the operands that give the bounds of its result, and the rule to use."""
 
 
 def operand_places(node: Node) -> list[int]:
-    """The positions of the operands whose type changes together with the type of the result.
+    """The positions of the operands whose integers have the type of the result.
 
-    The operands of a comparison are among them.
+    For a comparison, the positions of the operands that are compared.
     """
     places = _DATA.get(node.op_type, _ALL)
     return [place for place in range(len(node.input))[places] if node.input[place]]

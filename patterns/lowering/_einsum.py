@@ -157,6 +157,6 @@ def _size(group: Sequence[str], lengths: Mapping[str, Dim]) -> Dim:
 def _joined(
     g: GraphView, groups: Sequence[Sequence[str]], lengths: Mapping[str, Dim]
 ) -> list[int] | None:
-    """The target of a Reshape that joins the axes of each group, ``None`` without a Reshape."""
+    """The target of a Reshape that joins the axes of each group, ``None`` for none to join."""
     source = tuple(lengths[letter] for group in groups for letter in group)
     return reshape_or_none(g, source, tuple(_size(group, lengths) for group in groups))

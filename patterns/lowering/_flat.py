@@ -76,7 +76,7 @@ def reshape_or_none(g: GraphView, source: Shape, result: Shape) -> list[int] | N
     target = reshape_target(g, source, result)
     if target is None:
         raise Declined("a Reshape would need a shape computed at run time")
-    # In a target, -1 is an error at run time if another dimension is 0.
+    # In a target, -1 is an error at run time if a copied dimension is 0.
     copied = (dim for dim, size in zip(result, target, strict=True) if size == 0)
     if -1 in target and not all(map(is_nonzero, copied)):
         raise Declined("a Reshape would need -1 next to a dimension that may be 0")

@@ -29,7 +29,7 @@ class _Lowering(EasyPatternOptimization):
 
 
 def axes_from(axis: int, rank: int | None) -> list[int] | None:
-    """All axes from ``axis`` on, counted from the end; ``None`` if the rank must be known."""
+    """All axes from ``axis`` on, counted from the end; ``None`` if an unknown rank is needed."""
     if axis < 0:
         return list(range(axis, 0))
     if rank is None:

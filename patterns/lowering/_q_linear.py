@@ -53,7 +53,7 @@ def symbols(g: PatternBuilder, names: str, optional: str = "") -> list[Symbol]:
 
 
 def is_one(g: GraphView, scale: str, zero: str) -> bool:
-    """Whether a scale is one constant of moderate size, and its zero point, if any, fits."""
+    """Whether a scale is one moderate constant, and its zero point, if any, has its shape."""
     shape, number = g.try_infer_shape(scale), g.get_constant_scalar(scale)
     if number is None or not are_moderate(np.asarray(number)):
         return False
@@ -66,6 +66,9 @@ def are_moderate(scales: np.ndarray) -> bool:
 
 
 def quantized(g: PatternRewriter, x: str, scale: str, zero: str, dtype: int) -> str:
-    """The numbers as integers of a type, which a zero point of QuantizeLinear states."""
+    """The numbers as integers of a type.
+
+    QuantizeLinear always gets a zero point, since the zero point gives the type of the result.
+    """
     shape = g.static_shape(scale) or ()
     return g.op.QuantizeLinear(x, scale, zero or np.zeros(shape, numpy_dtype(dtype)))

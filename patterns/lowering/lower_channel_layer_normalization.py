@@ -17,7 +17,7 @@ class LowerChannelLayerNormalizationPattern(_Lowering):
     superfluous. ConvNeXt normalizes the channels of images between Transposes.
     Refuses when:
     1. the Transposes do not move axis 1 to the end and back, or the rank is less than 3.
-    2. another node reads the mean or the standard deviation.
+    2. the mean or the standard deviation is used.
     3. scale or bias is not known to be a vector, or more than one axis is normalized.
     """
 

@@ -10,7 +10,7 @@ from ._lowering import _Lowering
 class LowerDepthToSpacePattern(_Lowering):
     """DepthToSpace(x) → Reshape(Transpose(Reshape(x)))
 
-    What: splits the channels into blocks, and moves the blocks next to rows and columns.
+    What: splits the two axes of a block off the channels, and moves them next to rows and columns.
     Why: several providers have no kernel of the operator.
     Refuses when:
     1. the shape is unknown, or a Reshape would need sizes at run time.
@@ -59,7 +59,7 @@ class LowerDepthToSpacePattern(_Lowering):
 class LowerSpaceToDepthPattern(LowerDepthToSpacePattern):
     """SpaceToDepth(x) → Reshape(Transpose(Reshape(x)))
 
-    What: splits rows and columns into blocks, and moves the blocks before the channels.
+    What: splits the two axes of a block off rows and columns, and moves them before the channels.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:

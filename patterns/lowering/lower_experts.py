@@ -63,7 +63,8 @@ class _LowerExperts(_Lowering):
     ) -> str:
         """The result of the mixture.
 
-        ``router`` are the logits and the weights of the experts' results, empty for the softmax.
+        ``router`` are the logits and the weights of the experts' results. The weights are empty for
+        the softmax of the logits.
         """
         written, width = m["written"], m["width"]
         factors = routing(

@@ -308,7 +308,7 @@ class _LowerSkipNormalization(_LowerFused):
     Why: only ONNX Runtime's own providers run the fused operator. On its CPU provider, the separate
     operators are faster.
     Refuses when:
-    1. another node reads the mean or the standard deviation.
+    1. the mean or the standard deviation is used.
     2. the type is unknown, or bfloat16, for which Add often has no kernel (checked by the matcher).
     3. the second tensor is not known to broadcast to the first one. The operator repeats or cuts
        the second tensor in this case.

@@ -117,9 +117,9 @@ class _LowerContribGroupNorm(_LowerGroupNorm):
     """A GroupNorm of ``com.microsoft``, of images with the channels along the last axis.
 
     What: moves the channels to axis 1 and back by Transpose. Reshape makes the groups the axis of
-    channels, and InstanceNormalization normalizes each group. If the image may be empty, its
-    formula replaces InstanceNormalization. SiLU is Sigmoid and Mul. 16-bit floats are computed in
-    32 bits, as in the operator.
+    channels, and InstanceNormalization normalizes each group. If the image may be empty, the
+    formula of InstanceNormalization is written instead. SiLU is Sigmoid and Mul. 16-bit floats are
+    computed in 32 bits, as in the operator.
     Why: ONNX Runtime runs the operator on CUDA only. Its optimizer for diffusion models writes the
     operator.
     Refuses when:

@@ -41,7 +41,7 @@ class _Inputs(NamedTuple):
 
 
 class _Sizes(NamedTuple):
-    """The numbers of query heads, of key and value heads, of features, and of rotated features."""
+    """The numbers of query heads, key and value heads, features of a head, and rotated features."""
 
     heads: int
     groups: int
@@ -69,7 +69,7 @@ class LowerGroupQueryAttentionPattern(_Lowering):
     """
 
     min_opset = 15
-    exactness = "finite"  # for a row with NaN, kernels give 0 or NaN, by the number of keys
+    exactness = "finite"  # kernels make a row with NaN 0 or NaN, depending on the number of keys
     operand_types = {"q": ATTENTION_FLOATS}  # (1)
     derives = ("sizes", "inputs")
 

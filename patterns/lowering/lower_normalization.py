@@ -35,7 +35,7 @@ class LowerLayerNormalizationPattern(_LowerNormalization):
     32 bits, as in the operator.
     Why: some runtimes lack the operator, or support only scales of rank 1.
     Refuses when:
-    1. another node reads the mean or the standard deviation, two further results of the operator.
+    1. the mean or the standard deviation is used, two further results of the operator.
     2. the type is unknown, or the rank is, on which the normalized axes depend.
     """
 
@@ -107,7 +107,7 @@ class LowerRMSNormalizationPattern(_LowerNormalization):
     32 bits, as in the operator.
     Why: many runtimes lack the operator.
     Refuses when:
-    1. another node reads the standard deviation, the second result of ONNX Runtime's operator.
+    1. the standard deviation is used, the second result of ONNX Runtime's operator.
     2. the types of x and scale are unknown or differ.
     3. the rank is unknown, on which the normalized axes depend.
     """
@@ -164,8 +164,8 @@ class LowerInstanceNormalizationPattern(_LowerNormalization):
     """InstanceNormalization(x, scale, bias) → (x - mean) / √(variance + epsilon) · scale + bias
 
     What: writes the formula with Sub, Mul, Sqrt, Div, and ReduceMean over all axes after the second
-    one. 16-bit floats are computed in 32 bits, as in the operator. A scale of 1 and a bias of 0 are
-    omitted.
+    one. 16-bit floats are computed in 32 bits, as in the operator. If all scales are 1 and all
+    biases are 0, Mul and Add are omitted.
     Why: some runtimes lack the operator, or have no kernel for some types or ranks.
     Refuses when:
     1. the type is unknown (checked by the matcher).
@@ -236,7 +236,7 @@ class LowerBatchNormalizationPattern(_LowerNormalization):
     Why: some runtimes lack the operator. Others merge Mul and Add into a preceding convolution, but
     not BatchNormalization.
     Refuses when:
-    1. the operator is in training mode, or other nodes read more than its first result.
+    1. the operator is in training mode, or a result other than the first one is used.
     2. the type is not float32 or float64, or differs from the types of the parameters.
     3. the rank is unknown.
     """

@@ -85,7 +85,7 @@ class LowerInstanceNormalizationRankPattern(_LowerNormalizationForm):
     1. the rank is unknown, or not 3.
     """
 
-    after = {"LowerInstanceNormalization": "where the operator goes, its rank does not matter"}
+    after = {"LowerInstanceNormalization": "its formula works for any rank"}
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Symbol, bias: Symbol) -> Symbol:
         return g.op.InstanceNormalization(x, scale, bias, attributes=g.capture("written"))

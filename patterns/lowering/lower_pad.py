@@ -32,8 +32,8 @@ class LowerPadPattern(_LowerPad):
     wrap.
     Why: several providers pad with constants only.
     Refuses when:
-    1. the pads or the padded axes are not constants. Or an axis is not static, or is shorter than
-       its pads.
+    1. the pads or the padded axes are not constants. Or an axis is not static, or is not longer
+       than its pads.
     2. a pad is negative, which removes rows.
     """
 

@@ -19,7 +19,7 @@ _REPEATING: Final = (
 )
 """Modes in which element ``i`` of the result is element ``i // scale`` of the operand.
 
-The scale is an integer.
+This holds for scales that are integers.
 """
 _MAX_COPIES = 64
 """Maximum number of operands of a Concat."""
@@ -146,7 +146,8 @@ class LowerTilePattern(_LowerRepeated):
     What: writes the copies one after the other.
     Why: several providers have no kernel of Tile.
     Refuses when:
-    1. the repeats are not constants, a repeat is 0 or above 64, or the rank is unknown.
+    1. the repeats are not constants, or the rank is unknown. Or a repeat is 0, or is above 64 along
+       an axis that may not have size 1.
     """
 
     min_opset = 8

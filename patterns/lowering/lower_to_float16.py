@@ -47,7 +47,8 @@ class LowerToFloat16Pattern(PatternOptimization):
     Refuses when:
     1. a result is an output, or a node reads it that is not arithmetic, a movement, or a Cast to
        Booleans or float16.
-    2. an operand is no such Cast, or is a constant that is not exact in float16.
+    2. an operand is neither a Cast from integers, Booleans or float16 nor a constant that is exact
+       in float16.
     3. two operands of an operator come from integers. (The difference of large integers would be
        lost.)
     4. a Boolean depends on more than one operation, or on a constant beyond 2048.

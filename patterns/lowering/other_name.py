@@ -36,7 +36,7 @@ class GeluToContribPattern(_OtherName):
     com.microsoft.FastGelu.
     Why: some of ONNX Runtime's providers have a kernel of com.microsoft.Gelu only.
     Refuses when:
-    1. the type is not float32, for which alone some providers have kernels (checked by the
+    1. the type is not float32: some providers have kernels for float32 only (checked by the
        matcher).
     2. `GeluToStandard` wrote the operator.
     """
@@ -141,7 +141,7 @@ class SimplifiedToRMSNormalizationPattern(_OtherName):
     Refuses when:
     1. the type is unknown, or bfloat16, for which the standard operator has no kernels (checked by
        the matcher).
-    2. another node reads the standard deviation, which the standard operator does not compute.
+    2. the standard deviation is used, which the standard operator does not compute.
     3. the types of x and scale differ.
     4. `RMSNormalizationToSimplified` wrote the operator.
     """

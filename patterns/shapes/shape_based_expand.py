@@ -26,7 +26,7 @@ class ShapeBasedExpandPattern(EasyPatternOptimization):
 
     min_opset = 8
     former_names = ("Expand",)
-    before = {"ExpandElementwise": "an Expand that goes needs no consumer that broadcasts"}
+    before = {"ExpandElementwise": "it may drop the Expand, whatever reads the result"}
     derives = ("target",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
