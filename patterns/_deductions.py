@@ -40,7 +40,7 @@ def survives_zeros(
 
     A 0 in the target copies the size of ``middle``, the operand, at this index. If the symbol
     divides this size, the size is 0 as well, and the result is right. If no symbol does, and no
-    other size may be 0, the run fails, as the original does.
+    other size may be 0, the Reshape fails, so that there is no result.
 
     Args:
         middle: the shape of the operand.

@@ -13,7 +13,7 @@ ELEMENTWISE: Final = operators_with(Trait.ELEMENTWISE)
 POSITIONAL: Final = operators_with(Trait.ROUNDS_BY_POSITION)
 """Elementwise operators that onnxruntime rounds differently at the end of a tensor."""
 REDUCTIONS: Final = tuple(sorted(operators_with(Trait.REDUCES)))
-"""Reductions to one number, such as ReduceSum."""
+"""Operators that reduce some axes to one number each, such as ReduceSum."""
 REDUCING: Final = tuple(sorted(operators_with(Trait.REDUCES, Trait.ARG_REDUCES)))
 """`REDUCTIONS`, ArgMax and ArgMin."""
 MOVING: Final = operators_with(Trait.MOVES)

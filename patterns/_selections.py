@@ -141,15 +141,19 @@ def gathers_of_all(g: GraphView, node: Node) -> list[Node] | None:
 
     There are at least two, and ``node`` is one of them. All drop the axis, or none does.
     """
-    first = index_of(g, node)
-    if first is None or first.size < 2:
+    selection = index_of(g, node)
+    if selection is None or selection.size < 2:
         return None
     readers: dict[int, Node] = {}
-    for reader in g.next_nodes(first.source):
+    for reader in g.next_nodes(selection.source):
         part = index_of(g, reader)
-        if part is not None and (part.axis, part.drops) == (first.axis, first.drops):
+        if part is not None and (part.axis, part.drops) == (selection.axis, selection.drops):
             readers.setdefault(part.start, reader)
-    return [readers[index] for index in range(first.size)] if len(readers) == first.size else None
+    return (
+        [readers[index] for index in range(selection.size)]
+        if len(readers) == selection.size
+        else None
+    )
 
 
 def joined(g: GraphView, concat: Node) -> Selected | None:

@@ -16,7 +16,7 @@ from ._nodes import is_op
 from ._operators import MOVING
 
 _HUGE: Final = 2**31
-"""Sizes are below this number; onnxruntime rejects larger ones in the target of a Reshape."""
+"""No axis is as long as this number; onnxruntime rejects constants of that length."""
 _MAX_RESULTS: Final = 64
 """Maximum number of tensors that are visited to find the source of sizes."""
 
@@ -28,7 +28,7 @@ instead of an operator moves nothing. A Squeeze without axes removes all axes of
 """
 _CONVERTING: Final = frozenset(("Cast", "Not", "Neg"))
 COMBINING: Final = ("Sub", "Mul", "Where", "And", "Or", "Equal")
-"""Operators of masks with numbers, whose results have the same bits in all runtimes."""
+"""Operators that compute masks of numbers. Their results have the same bits in all runtimes."""
 MIRRORED: Final = {
     "Less": "Greater",
     "LessOrEqual": "GreaterOrEqual",
@@ -122,8 +122,8 @@ def reshape_target(
 
     A static size is a number, a symbolic size at the same index is copied by 0, and at most one
     other size is -1. onnxruntime rejects a -1 if a copied size is 0, so copied sizes must then be
-    known not to be 0. ``inferred`` are the axes that are -1 in the present target: the original
-    fails as well.
+    known not to be 0. This is not required if the -1 is at one of the axes ``inferred``, which are
+    -1 in the present target as well: the original then fails, too.
     """
     target: list[int] = []
     for position, dim in enumerate(result):

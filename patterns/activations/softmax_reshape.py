@@ -32,8 +32,8 @@ class SoftmaxReshapePattern(EasyPatternOptimization):
     detection models.
     Refuses when:
     1. fewer than two axes follow, or all of them have size 1.
-    2. a shape is unknown. Or a dimension up to the axis may be 0, and a dimension after the axis is
-       unknown.
+    2. the shape is unknown. Or a dimension up to the axis may be 0, and a dimension after the axis
+       is dynamic.
     3. the tensor is small: the two Reshapes take more time than the Softmax saves.
     4. the type is not float32: in float64, NaN and infinities in x changed other results.
     """

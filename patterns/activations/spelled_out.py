@@ -86,8 +86,8 @@ class QuickGeluPattern(_SpelledOut):
 
     What: one operator instead of two or three. With alpha = 1, the formula is Swish, for which
     onnxruntime has no kernel.
-    Why: measured 1.5 to 2.4 times faster on onnxruntime's CPU provider for alpha = 1, and as fast
-    for other factors.
+    Why: measured 1.5 to 2.4 times faster on onnxruntime's CPU provider for alpha = 1, and no
+    slower for other factors.
     Refuses when:
     1. the provider has no kernel of QuickGelu for the type.
     2. alpha is not a number, or does not fit the attribute.

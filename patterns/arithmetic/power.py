@@ -27,7 +27,7 @@ class PowHalfPattern(_Power):
     NaN, Pow 0 and inf.)
     Why: measured 10 times as fast on onnxruntime's CPU provider.
     Refuses when:
-    1. x is an integer or of unknown type: Sqrt has no integers.
+    1. x is an integer or of unknown type: Sqrt does not support integers.
     2. the exponent may change the shape of the result by broadcasting (checked by the matcher).
     """
 

@@ -57,9 +57,9 @@ class GatherGridPattern(_GatherGrid):
        along another axis.
     2. the indices are not known to be i · m + j. Here i and j count from 0, i along an earlier axis
        than j.
-    3. the number of rows may differ from the rows of x, or another axis is longer than 1. Or the
-       number of columns differs from a static number of columns of x. (If x is dynamic, too many
-       columns are an error in the original: the last index is out of range.)
+    3. the number of rows may differ from the rows of x, or another axis may be longer than 1. Or
+       the number of columns may differ from a static number of columns of x. (If x is dynamic, too
+       many columns are an error in the original: the last index is out of range.)
     4. there may be no indices, or no node computes the number of columns.
     """
 
@@ -140,11 +140,11 @@ class GatherNDGridPattern(_GatherGrid):
     Refuses when:
     1. the indices are not known to enumerate a grid in order. In a grid, each component counts from
        0 along another axis, by Range, Unsqueeze, Reshape and Expand. Or batch_dims is set.
-    2. the rank of x is unknown, or a static dimension of x differs from the dimension of the grid.
+    2. the rank of x is unknown, or a static dimension of x may differ from that of the grid.
        (If x is dynamic, indices that are out of range are an error in the original.)
     3. no preceding node computes the dimensions of the grid, and no tensor has these dimensions.
-    4. the grid is smaller than x and may be empty, or has size 1 along an axis. (An empty grid has
-       no indices that could be out of range.)
+    4. the grid may have another size than x, and it may be empty, or it has size 1 along an axis.
+       (An empty grid may have more columns than x: no index is out of range.)
     """
 
     anchors = ("GatherND",)

@@ -139,11 +139,11 @@ class GathersElementwisePattern(PatternOptimization):
     What: splits the tensor, and keeps the axis of size 1 while elementwise operators, MatMuls and
     Concats follow. The steps of a scan that an exporter unrolled may read one another. Outputs of
     another Split get the axis from an Unsqueeze.
-    Why: one Split instead of one Gather for each step of each tensor.
+    Why: for each tensor, one Split instead of one Gather for each step.
     Refuses when:
     1. an index of the axis is missing, or the axis is dynamic.
-    2. no elementwise operator, MatMul or Concat follows. Or the new Splits, and Squeezes for other
-       consumers, are as many nodes as the Gathers.
+    2. no elementwise operator, MatMul or Concat follows. Or the new Splits and Unsqueezes, and the
+       Squeezes for other consumers, are not fewer nodes than the Gathers.
     3. an operator reads another tensor that has as many axes: the operator ends the region.
     """
 

@@ -27,7 +27,7 @@ class ReshapePattern(_SameShape):
     What: drops a Reshape that keeps the shape. Dimensions may be symbols.
     Why: one node fewer, and the nodes that compute the target often become unused.
     Refuses when:
-    1. the shape changes or is unknown.
+    1. the result is not known to have the shape of x.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:

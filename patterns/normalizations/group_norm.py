@@ -18,7 +18,7 @@ from .._folding import Array, constant, doubles, rounded
 from .._shapes import same_dims
 
 _GROUPS: Final = 32
-"""The number of groups in diffusion models, which the kernel supports."""
+"""The number of groups in diffusion models, for which the kernel was written."""
 
 
 class GroupNormPattern(EasyPatternOptimization):

@@ -11,7 +11,7 @@ _HEAD: Final = (
 
 
 def _has_no_effect(lower: float) -> bool:
-    """Whether a lower bound of the norm is below the norms of all unit vectors."""
+    """Whether no vector that is assumed to have length 1 has a norm below this lower bound."""
     return lower <= 1 - UNIT_ERROR
 
 
@@ -24,7 +24,7 @@ class IdentityL2NormalizationPattern(EasyPatternOptimization):
     Refuses when:
     1. x is not assumed to hold vectors of length 1 (``--assume 'unit(x)'``). The assumption allows
        an error of 1 %, so results may differ by 1 %.
-    2. the norm is not the L2 norm along the last axis, or its lower bound is not below 1.
+    2. the norm is not the L2 norm along the last axis, or its lower bound is above 0.99.
     """
 
     exactness = "approximate"

@@ -24,8 +24,8 @@ def scales(channels: Channels, weights: Array) -> Numbers:
 
     A scale is at least 1, so that the tensor does not overflow. Of three candidates, the scales
     with the least expected error are chosen (G. Xiao et al., "SmoothQuant", 2022, section 4). The
-    tensor is then quantized to 8 bits with one scale, the weights with one for each column. Powers
-    of two would be exact, but reduce the error less.
+    estimate is for a tensor in 8 bits with one scale, and weights in 8 bits with one scale for each
+    column. Powers of two would be exact, but reduce the error less.
 
     Args:
         channels: statistics of the tensor.

@@ -107,7 +107,8 @@ def _rounded(g: PatternRewriter, name: str) -> str:
     """A tensor rounded to float16, as float32."""
     if isinstance(float16_of(g, name), str):
         return name
-    # A constant that nodes compute is either stored in lower precision already, or too large.
+    # A constant that nodes compute is either stored in lower precision already, or too large to
+    # store.
     if g.is_constant(name) and g.node_before(name) is None:
         return g.op.Cast(
             g.make_initializer("", rounded(constant(g, name)), source=name), to=TensorProto.FLOAT

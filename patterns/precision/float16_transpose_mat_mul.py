@@ -15,8 +15,8 @@ class Float16TransposeMatMulPattern(EasyPatternOptimization):
     """MatMul(Transpose(x), W) → Transpose(MatMul(x, W)), in float16
 
     What: if the Transpose keeps the last axis, it moves after the MatMul. If it is a rotation
-    (1, 2, ..., 0), a Transpose before the MatMul and one that swaps two axes after it replace it.
-    The same for a FusedMatMul with ``transA``.
+    (1, 2, ..., 0), the Transpose before the MatMul also swaps the two axes before the last one, and
+    a second Transpose after the MatMul swaps them back. The same for a FusedMatMul with ``transA``.
     Why: onnxruntime 1.32 crashes when it loads a float16 Transpose for the CPU that moves the first
     axis to one of the last two positions.
     Refuses when:

@@ -43,7 +43,7 @@ class Int8ConvPattern(RangedPattern):
     Refuses when:
     1. a tensor is constant or not float32, or weights and bias are not finite constants.
     2. the result of a following activation is quantized instead. Or the node is an activation after
-       an operator that is not quantized.
+       an operator that is not quantized, or whose result has other consumers.
     3. the range of a tensor is unknown, a single point, or too large. Or the range of the result is
        so small that one step of an operand is more than 2^8 of its steps.
     4. the provider has no kernel of QuantizeLinear.
@@ -194,8 +194,8 @@ def _weights(
 ) -> list[QuantizedMatrix] | None:
     """Quantized weights and bias, with a scale for each channel.
 
-    ``None`` if they are not finite float32 constants, or too large. With ``means``, the mean of
-    each input channel, there is always a bias.
+    ``None`` if they are not finite float32 constants, or a scale of the bias is too small or too
+    large. With ``means``, the mean of each input channel, there is always a bias.
     """
     names = [name for name in layer.input[1:] if name]
     if not all(

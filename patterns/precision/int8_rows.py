@@ -20,7 +20,8 @@ class Int8RowsPattern(_Int8MatMul):
     does, but with a scale for each row of x, which each run computes. onnxruntime fuses it to an
     integer MatMul at load time.
     Why: if few rows have large values, a single scale leaves no digits for the other rows. The
-    MatMul takes 1.1 to 1.3 of the time of `Int8Operands`, with few columns 1.4 (lab/payoff.md).
+    MatMul takes 1.1 to 1.3 of the time of `Int8Operands`, with few columns up to 1.4
+    (lab/payoff.md).
     Refuses when:
     1. the weights are not a finite constant float32 matrix, or have fewer than 16 rows.
     2. x is transposed, or not known to be a matrix, or alpha or beta is set.

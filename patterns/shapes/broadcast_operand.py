@@ -130,8 +130,8 @@ class UnsqueezeBroadcastPattern(_BroadcastOperand):
     """op(Unsqueeze(x, leading axes), y) → op(x, y)
 
     What: drops an Unsqueeze, or a Reshape, that adds leading axes of size 1.
-    Why: one node fewer in the masks of most decoders, because broadcasting adds leading axes. It
-    runs last, after fusions that check the rank of a mask.
+    Why: one node fewer in the masks of most decoders, because broadcasting adds leading axes.
+    Fusions that check the rank of a mask run before it.
     Refuses when:
     1. the axes are not the first ones, or a shape is unknown.
     2. no other operand has the rank of the result.

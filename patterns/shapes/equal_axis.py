@@ -101,8 +101,8 @@ class EqualAxisElementwisePattern(_EqualAxis):
     2. the result of the operator does not get smaller.
     3. a consumer is not an elementwise operator, or there are too many.
     4. a result that would shrink is a graph output, or a subgraph reads it.
-    5. a node between the consumers in graph order depends on them, so that they cannot be replaced
-       together.
+    5. another node reads a result before all operands of the consumers are computed, so that they
+       cannot be replaced together.
     6. the operators would compute too many short spans.
     """
 

@@ -46,8 +46,8 @@ class ExpandElementwisePattern(_ExpandRegion):
        element. Or there are too many consumers.
     2. a result that would shrink is a graph output, or a subgraph reads it.
     3. a shape is unknown.
-    4. a node between the consumers in graph order depends on them, so that they cannot be replaced
-       together.
+    4. another node reads a result before all operands of the consumers are computed, so that they
+       cannot be replaced together.
     """
 
     anchors = ("Expand", "Tile")
@@ -271,7 +271,7 @@ def shape_with(
                 for label, size in zip(operand.labels, shape, strict=True)
             )
         if name in shrunk and node.op_type != "CastLike":
-            # With a lower rank, axes that the operator counts from the front would move.
+            # With a lower rank, the preceding axes of the result would move.
             is_moved = (
                 node.op_type not in aligned
                 and len(shrunk[name]) != g.info(name).rank

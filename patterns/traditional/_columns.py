@@ -213,7 +213,7 @@ def _arithmetic(g: GraphView, node: Node) -> tuple[str, Array, Array] | None:
 
 
 class Extraction(NamedTuple):
-    """The indices of the columns of a matrix x that a node selects, and the columns' number."""
+    """The indices of the columns of a matrix x that a node selects; ``size`` is the width of x."""
 
     node: Node
     x: str

@@ -16,8 +16,8 @@ class ExtractorExtractorPattern(EasyPatternOptimization):
     """ArrayFeatureExtractor(ArrayFeatureExtractor(x, i), j) → ArrayFeatureExtractor(x, i[j])
 
     What: selects the final columns from x at once.
-    Why: each extractor copies element by element. skl2onnx writes nested extractors for nested
-    ColumnTransformers.
+    Why: each extractor copies element by element. Exported ColumnTransformers have nested
+    extractors.
     Refuses when:
     1. x is not a matrix, or an index is out of range.
     """

@@ -22,10 +22,10 @@ class TreeEnsemblesSumPattern(PatternOptimization):
     Why: measured for 1,000 rows: 0.80 (4 or 10 ensembles of one tree) to 1.00 of the time
     (ensembles of 100 trees). For one row, 0.55 to 0.87.
     Refuses when:
-    1. fewer than two operands are ensembles of one matrix, with as many targets and no other
-       consumers. Or not all operands of a Mean are such ensembles.
+    1. fewer than two operands are ensembles of one matrix, with the same number of targets and no
+       other consumers. Or not all operands of a Mean are such ensembles.
     2. an ensemble transforms its result, does not sum the trees, has float64 weights, or has a
-       negative tree ID. Or the ensembles do not have the same attributes. Or an ensemble has base
+       negative tree ID. Or the ensembles do not set the same attributes. Or an ensemble has base
        values, and a row may have no weight for a target: onnxruntime then gives 0.
     3. a new weight leaves the range of float32.
     """
