@@ -74,7 +74,7 @@ class _FusedActivation(EasyPatternOptimization):
 
 
 def _default(g: GraphView, activation: Node, name: str) -> Any:
-    """The default of a parameter of an activation. The bounds of Clip are the limits of float32."""
+    """The attribute of an activation for a parameter; a limit of float32 for a bound Clip lacks."""
     is_clip = (
         is_op(activation, "Clip") and g.try_infer_type(activation.input[0]) == TensorProto.FLOAT
     )

@@ -19,7 +19,7 @@ from xoptim.match.by_definition import fits as fits
 Array: TypeAlias = np.ndarray[Any, Any]
 
 FOLD_LIMIT: Final = 1 << 16
-"""Maximum elements of constants that are combined: the originals may have to stay in the model."""
+"""Maximum number of elements of a constant to combine: the original may have to stay as well."""
 _MARGIN: Final = 2.0**-4
 """Largest computed number, as a fraction of the largest number of its type."""
 _NEGLIGIBLE: Final = 2.0**-6

@@ -6,9 +6,9 @@ from ._nodes import is_op, permutation
 
 
 def mask_of(g: GraphView, indices: str) -> str | None:
-    """The mask of whose true elements a matrix holds the indices, one row for each.
+    """The mask whose true elements a matrix of indices lists, one row for each element.
 
-    The mask has one axis or more, and any type that NonZero supports. ``None`` for other matrices.
+    The mask has one axis or more, and any type that NonZero supports. ``None`` for other indices.
     """
     node = g.node_before(indices)
     if not is_op(node, "Transpose", "Reshape"):

@@ -21,7 +21,7 @@ _MAX_RESULTS: Final = 64
 """Maximum number of tensors that are visited to find the source of sizes."""
 
 _MAX_ELEMENTS: Final = 1 << 12
-"""Maximum elements of a constant that is read."""
+"""Maximum number of elements of a constant that is read."""
 Movement = tuple[str, list[int]]
 """Reshape and its target, Squeeze or Unsqueeze and axes, or Transpose and perm. The empty string
 instead of an operator moves nothing. A Squeeze without axes removes all axes of size 1.
@@ -77,7 +77,7 @@ def is_given_size(g: GraphView, dim: Dim) -> bool:
 
 
 def may_be_empty(g: GraphView, dims: Sequence[Dim]) -> str:
-    """The reason to refuse because one of these dimensions may be 0, with the assumption to make.
+    """The reason to refuse if one of these dimensions may be 0, with the assumption against it.
 
     Empty if no dimension may be 0. (Some kernels fail for empty tensors.)
     """

@@ -17,9 +17,9 @@ class BiasGeluPattern(EasyPatternOptimization):
     approximation by Tanh
 
     What: one operator instead of two. The same for com.microsoft.Gelu and com.microsoft.FastGelu.
-    Why: one pass over x instead of two. Measured on one thread of onnxruntime's CPU provider,
-    without the runtime's own optimizations: 0.92 to 1.06 of the time for BiasGelu, and 0.81 to 0.94
-    for FastGelu.
+    Why: one pass over x instead of two. Measured on one thread of onnxruntime's CPU provider, with
+    ORT graph optimizations disabled: BiasGelu takes 0.92 to 1.06 of the time of the two operators,
+    and FastGelu 0.81 to 0.94.
     Refuses when:
     1. b is not a vector as long as the last axis, or the size of the last axis is dynamic.
     2. the provider has no kernel for the type. Or the type is double, for which the constants of

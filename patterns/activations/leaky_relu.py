@@ -53,7 +53,7 @@ class ReluNegReluPattern(_LeakyRelu):
     What: one operator instead of five. The same for Relu(x) + s · Relu(-x) with the slope -s, and
     for Relu(x) + s · -Relu(-x). Keras and TensorFlow write PReLU this way.
     Why: measured 0.41 of the time on onnxruntime's CPU provider. The five operators stay if each
-    channel has a slope: PRelu would take more time.
+    channel has its own slope: PRelu would take more time.
     Refuses when:
     1. there are several slopes, or the slope is not finite or does not fit the attribute.
     2. the provider has no kernel of LeakyRelu for the type.

@@ -292,7 +292,7 @@ class HardSigmoidMulPattern(_OneOperator):
     kernels = {"HardSwish": "x"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        # Attributes are float32: alpha is 1/6 with an error below 1e-6 (1).
+        # Attributes are float32: alpha is 1/6 with a relative error below 1e-6 (1).
         return g.op.Mul(
             x, g.op.HardSigmoid(x, alpha=lambda value: abs(6 * value - 1) < 1e-6, beta=0.5)
         )

@@ -7,8 +7,8 @@ class SoftmaxLogPattern(_OneOperator):
     """Log(Softmax(x)) → LogSoftmax(x)
 
     What: one operator instead of two. If a result of Softmax underflows to 0, its logarithm is -∞,
-    but LogSoftmax gives a large negative number. (The exactness is ``approximate`` for this reason:
-    subnormal results of Softmax have few digits, too.)
+    but LogSoftmax gives a large negative number. (The exactness is ``approximate`` for this reason,
+    and because subnormal results of Softmax have few digits.)
     Why: measured 5.7 times faster on onnxruntime's CPU provider, and more accurate.
     Refuses when:
     1. the provider has no kernel of LogSoftmax for the type.

@@ -102,7 +102,8 @@ class MulMulPattern(AddAddPattern):
     Why: one fewer pass over the tensor, and often a multiplication instead of a division. Measured
     1.6 to 3 times as fast on onnxruntime's CPU provider.
     Refuses when:
-    1. the first result has other consumers, or a · b is larger than a and b.
+    1. the first result has other consumers. Or a · b is larger than a and b, or has more than
+       65,536 elements.
     2. a constant is 0, infinite or NaN. Or it is so large or small that a product overflows or
        becomes 0 in only one of the two forms.
     3. integers are divided: (x / 2) · 2 is not x.

@@ -58,7 +58,7 @@ def rows_of(shape: Shape | None, columns: int) -> list[int] | None:
 
 
 def reshaped_back(shape: Shape) -> list[int] | None:
-    """The target of a Reshape to a shape with one dynamic axis or none; ``None`` for others."""
+    """The target of a Reshape to a shape; ``None`` if it has a 0, or several dynamic axes."""
     unknown = [size for size in shape if not isinstance(size, int)]
     if len(unknown) > 1 or 0 in shape:
         return None

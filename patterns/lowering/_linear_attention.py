@@ -76,7 +76,7 @@ def is_step(g: GraphView, m: Match) -> bool:
 
 
 def is_gated(rule: str) -> bool:
-    """Whether the state decays by the update rule."""
+    """Whether the state decays with this update rule."""
     return rule in ("gated", "gated_delta")
 
 

@@ -41,7 +41,7 @@ class LowerGridSamplePattern(_Lowering):
     around the image, to which positions outside are moved. Other paddings clip or reflect such
     positions. If the image has a dynamic size, the positions are computed from its Shape.
     Why: RT-DETR, D-FINE and other detectors use the operator. WebGPU has no kernel from operator
-    set 20 on, and neither have many compilers for NPUs.
+    set 20 on, and many compilers for NPUs have no kernel at all.
     Refuses when:
     1. the type is not float32 (checked by the matcher).
     2. the image or the grid does not have rank 4, or the number of channels is unknown. Or the

@@ -29,8 +29,8 @@ class LowerRotaryEmbeddingPattern(_Lowering):
     Refuses when:
     1. the types are not float32 or float16, or differ.
     2. the shapes of x, cos and sin are unknown or do not agree.
-    3. the positions may be neither one for each row of x nor one for the first row. In the latter
-       case, the number of rows must be static.
+    3. the positions are not known to be one for each row of x. (com.microsoft.RotaryEmbedding may
+       have one position for the first row, if the number of rows is static.)
     4. an attribute or its value is not supported.
     """
 

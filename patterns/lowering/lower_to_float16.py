@@ -172,7 +172,7 @@ def _is_inner(g: GraphView, name: str) -> bool:
 
 
 def _is_held(g: GraphView, name: str, reader: Node) -> bool:
-    """Whether an operand from outside of the island is exact in float16, except large integers."""
+    """Whether float16 represents an operand from outside of the island; any integer passes."""
     if g.is_constant(name):
         sizes = np.abs(constant(g, name))
         with np.errstate(over="ignore"):

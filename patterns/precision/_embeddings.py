@@ -1,4 +1,4 @@
-"""Embeddings: constant float32 matrices of which a Gather reads rows."""
+"""Embeddings: constant float32 matrices from which a Gather reads rows."""
 
 from onnx import TensorProto
 

@@ -32,7 +32,7 @@ INTEGERS = ", ".join(f"{n}, {-n}" for n in COLUMN)
 """Two columns of int8 weights for examples; `WEIGHTS` are these integers times 1/2 and 1/4."""
 WEIGHTS = ", ".join(f"{n / 2}, {-n / 4}" for n in COLUMN)
 FEWEST_TERMS = 16
-"""Minimum terms of a sum: with fewer, int8 was not measured to be faster."""
+"""Minimum number of terms of a sum: with fewer, int8 was not measured to be faster."""
 
 
 class WeightedMatMul(NamedTuple):

@@ -47,7 +47,7 @@ class Int8EmbeddingPattern(_QuantizedEmbedding):
         return g.op.Mul(numbers, g.op.Gather(scales, i))
 
     def _is_multiplied(self, g: GraphView, table: str) -> bool:
-        """Whether nodes other than Gather, such as MatMuls, read the embedding and its integers."""
+        """Whether nodes other than Gather read the embedding: MatMuls then share its integers."""
         return any(not is_op(reader, "Gather") for reader in g.next_nodes(table))
 
     examples = (

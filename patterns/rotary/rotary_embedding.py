@@ -220,7 +220,7 @@ def heads_of(g: GraphView, first: str, second: str, interleaved: bool) -> Heads 
 
 
 def _every_second(g: GraphView, name: str, start: int) -> str | None:
-    """The tensor of whose last axis a result is every second element, starting at ``start``."""
+    """The tensor from which a result takes every second element of the last axis from ``start``."""
     if g.info(name).rank == 5:
         return _column(g, name, start)
     node = g.node_before(name)
@@ -251,7 +251,7 @@ def _every_second(g: GraphView, name: str, start: int) -> str | None:
 
 
 def _column(g: GraphView, name: str, start: int) -> str | None:
-    """The tensor of whose pairs of adjacent elements a result is the element ``start``."""
+    """The tensor from whose pairs of adjacent elements a result takes the element ``start``."""
     pairs, column, _ = part_of(g, name, 4) if size_along(g, name, 4) == 1 else ("", None, None)
     return _paired(g, g.node_before(pairs)) if column == start else None
 

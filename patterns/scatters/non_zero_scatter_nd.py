@@ -27,8 +27,8 @@ class NonZeroScatterNDPattern(PatternOptimization):
     Refuses when:
     1. the indices are not all positions where a boolean mask is true, or reduction is set.
     2. the mask is not known to have the shape of x. (For a mask of rows, Where was measured to take
-       0.6 to 1.4 times the time for 16 rows of 4096. For 1024 rows of 64, 0.9 to 3 times the time.
-       The fewer rows the mask selects, the longer Where takes in comparison.)
+       0.6 to 1.4 times as long as ScatterND for 16 rows of 4096, and 0.9 to 3 times for 1024 rows
+       of 64. The fewer rows the mask selects, the longer Where takes in comparison.)
     3. the updates are not one number for all positions.
     4. the provider has no kernel of Where for the type.
     """

@@ -17,7 +17,7 @@ class ConstantOfShapeCumSumPattern(PatternOptimization):
     Why: DETR and similar models count the positions of an image by a CumSum of a mask of ones.
     Refuses when:
     1. the elements are not known to be equal, or the tensor is a constant already.
-    2. the size of the axis is not static or above 4096, or another dimension is unknown.
+    2. the size of the axis is not static, is 0, or is above 4096. Or another dimension is unknown.
     3. a sum is not exact, so that it would depend on the order.
     """
 

@@ -20,7 +20,7 @@ from .expand_region import carried, obstacle
 
 _MAX_NODES: Final = 32
 _MAX_ELEMENTS: Final = 1 << 22
-"""Maximum elements of a constant whose elements are compared."""
+"""Maximum number of elements of a constant whose elements are compared."""
 _SPAN_COST: Final = 64
 """Overhead of a span, in elements that onnxruntime computes in the same time (measured: 10 to 20
 ns). A span covers the trailing axes along which each operand is either complete or broadcast.

@@ -23,8 +23,8 @@ class ConcatConcatPattern(_ConcatOperands):
     Refuses when:
     1. the inner Concat is along another axis, or the two axes have different signs and the rank is
        unknown.
-    2. the inner result has other consumers, or the outer Concat reads it twice: the inner Concat is
-       then needed anyway.
+    2. the inner result has other consumers, or the outer Concat reads it twice. The inner Concat
+       would stay, or its operands would be copied twice.
     """
 
     near = ("Concat",)
