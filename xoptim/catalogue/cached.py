@@ -2,9 +2,9 @@
 tried at a node of a model are imported.
 
 The file is in a folder of the user's own next to Python's bytecode of the catalogue. Where a user
-cannot write there, such as in an installation by root, it is in the user's folder for caches. It is
-used only if it is undamaged, and no source file has changed since it was written; without it, all
-patterns are imported.
+cannot write there, such as in an installation by root, or Python writes no bytecode, it is in the
+user's folder for caches. It is used only if it is the user's own and undamaged, and no source file
+has changed since it was written; without it, all patterns are imported.
 """
 
 import hashlib
@@ -67,8 +67,9 @@ def _digest(text: bytes) -> bytes:
 
 
 def _is_complete(pack: Path, contents: Mapping[str, Any]) -> bool:
-    """Whether each module of a pack has a rewrite, as all modules of the catalogue have whose names
-    do not begin with ``_``.
+    """Whether each module of a pack has a rewrite, except those whose names begin with ``_``.
+
+    This is true of the complete catalogue.
     """
     rewrites = (*contents["passes"], *(row[2:4] for row in contents["patterns"]))
     modules = {module.partition(_PACKAGE)[2] for module, _ in rewrites}

@@ -104,9 +104,9 @@ def _minimized(nodes: Sequence[Node], fails: Callable[[Sequence[Node]], bool]) -
     while len(subset) >= 2:
         size = -(-len(subset) // pieces)
         for chunk in [subset[start : start + size] for start in range(0, len(subset), size)]:
-            remainder = [node for node in subset if node not in chunk]
-            if fails(remainder):
-                subset, pieces = remainder, max(pieces - 1, 2)
+            remaining_nodes = [node for node in subset if node not in chunk]
+            if fails(remaining_nodes):
+                subset, pieces = remaining_nodes, max(pieces - 1, 2)
                 break
         else:
             if size == 1:
@@ -265,11 +265,11 @@ class Bisection:
             reports[count] = self._verdict(self._optimized(max_rewrites=count))
             return reports[count].status == "different"
 
-        first_wrong = bisect_left(range(len(applications)), True, lo=1, key=differs)
-        report = reports.get(first_wrong) or self._verdict(
-            self._optimized(max_rewrites=first_wrong)
+        least_count = bisect_left(range(len(applications)), True, lo=1, key=differs)
+        report = reports.get(least_count) or self._verdict(
+            self._optimized(max_rewrites=least_count)
         )
-        rewrite = applications[first_wrong - 1]
+        rewrite = applications[least_count - 1]
         results = tuple(
             name for node in (*rewrite.matched, *rewrite.given) for name in node.output if name
         )
@@ -281,7 +281,7 @@ class Bisection:
         return Culprit(
             "pattern",
             name,
-            first_wrong,
+            least_count,
             node,
             report.reason,
             results,

@@ -69,9 +69,9 @@ def needed(texts: Sequence[str], is_enough: Callable[[Sequence[str]], bool]) -> 
     """The assumptions without those that are not needed; all of them when there are many."""
     kept = list(texts)
     for text in texts if len(texts) <= _MAX_TRIED else ():
-        remainder = [item for item in kept if item != text]
-        if is_enough(remainder):
-            kept = remainder
+        fewer_texts = [item for item in kept if item != text]
+        if is_enough(fewer_texts):
+            kept = fewer_texts
     return kept
 
 

@@ -82,7 +82,8 @@ class Argument:
     Attributes:
         name: name of the argument; empty for an argument without a name.
         form: form in which the value is written.
-        owner: the function or class that has the argument; empty for the giver of the message.
+        owner: the function or class that has the argument; empty for the function that gives the
+            message.
     """
 
     name: str

@@ -75,7 +75,7 @@ class SizeFact:
         )
 
     def allowed_size(self, size: int) -> int:
-        """``size`` if it is allowed, else an allowed size that is close to it.
+        """``size`` if it is allowed, else another size that is allowed.
 
         ``least`` is added to sizes below it, so that different sizes stay different.
         """

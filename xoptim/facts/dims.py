@@ -326,9 +326,9 @@ def dim_min(*dims: Dim) -> Dim:
 def broadcast(a: Dim, b: Dim) -> Dim:
     """The dimension that ``a`` and ``b`` give under multidirectional broadcasting.
 
-    If one of them is known not to be 1, it is the result. Otherwise the result is an operation
-    ``broadcast`` of both. Two numbers that are not broadcast-compatible give an anonymous
-    dimension, as there is no value.
+    If one of them is 1, the result is the other one. If one of them is known not to be 1, it is the
+    result. If both may be 1, the result is an operation ``broadcast`` of both. Two numbers that are
+    not broadcast-compatible give an anonymous dimension, as there is no value.
     """
     if a is b or (type(b) is int and b == 1):
         return a

@@ -30,7 +30,7 @@ class RewriteError(XoptimError):
 
 
 class Declined(RewriteError):  # noqa: N818 - not an error of the pattern
-    """A pattern found while it built its replacement that it does not apply. This is no defect."""
+    """A pattern detected, while it built its replacement, that it does not apply: no defect."""
 
 
 class PatternError(XoptimError, TypeError):
@@ -38,7 +38,7 @@ class PatternError(XoptimError, TypeError):
 
 
 class BudgetError(XoptimError):
-    """The optimization was stopped: it did not end, or a rewrite removed the result that the
+    """The optimization was stopped: it would not end, or a rewrite removed the result that the
     environment variable ``PATTERNNOREMOVE`` names.
     """
 

@@ -27,7 +27,7 @@ class StageProgress(str):
 
 
 def silent(_: object) -> None:
-    """Ignore a message: the default of a parameter that reports progress."""
+    """Ignore a message: the default for a function that takes messages about progress."""
 
 
 def with_progress(

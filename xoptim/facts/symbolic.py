@@ -45,7 +45,7 @@ MOST_BITS: Final = 192
 """Maximal number of bits of a coefficient."""
 
 RULES: Final[dict[str, Callable[..., Dim]]] = {}
-"""The functions that apply operations that do not expand to operands, by kind of operation."""
+"""By kind of operation that does not expand, the function that applies it to operands."""
 
 _UNKNOWN: Final = object()
 _anonymous_serial = itertools.count()

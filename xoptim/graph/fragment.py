@@ -244,7 +244,7 @@ def _update(
 
 
 def _store(graph: Graph, fragment: _Fragment, stored: dict[str, Tensor | None]) -> None:
-    """Add the constants among what a fragment reads to ``stored``."""
+    """Add the results that a fragment reads to ``stored``: constants, and ``None`` for others."""
     stored.update((name, _constant(graph, name)) for name in fragment.reads if name not in stored)
 
 

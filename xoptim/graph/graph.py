@@ -126,7 +126,10 @@ class Graph:
         return self.references.captures(name)
 
     def use_count(self, name: str) -> int:
-        """The number of times that nodes of this graph read a result; one node may count twice."""
+        """The number of times that nodes of this graph read a result.
+
+        A node that reads it several times counts several times.
+        """
         return self.references.use_count(name)
 
     def is_output(self, name: str) -> bool:

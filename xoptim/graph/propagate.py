@@ -455,7 +455,7 @@ def _is_symbol_for(old: SymbolicDim, new: SymbolicDim) -> bool:
     if not (old.is_symbol and old.is_anonymous and new.newest < old.newest):
         return False
     low, new_low = lower_bound(old), lower_bound(new)
-    # ``old`` stays if it has a lower bound, such as 0, that ``new`` lacks.
+    # ``old`` stays if it has a lower bound, such as 0, and ``new`` has none or a smaller one.
     return low is None or (new_low is not None and new_low >= low)
 
 

@@ -57,7 +57,7 @@ def parameters(
 
 
 def _as_written(g: GraphView, node: Node, name: str, rank: int, sort: bool) -> list[int]:
-    """The axes that the parameter of the node names, as positions in a tensor of a rank."""
+    """The axes that the unchanged parameter would name in a tensor of this rank."""
     value = g.get_argument(node, name)
     if value is None:  # all axes
         return list(range(rank))[:: -1 if name == "perm" else 1]

@@ -142,7 +142,7 @@ def narrowed(g: PatternRewriter, x: str, dtype: int) -> str:
 def fits(g: GraphView, like: str, *values: float) -> bool:
     """Whether float32 attributes hold numbers precisely enough for the type of a result.
 
-    They may lose digits only if the result is double.
+    For a result of type double, float32 must represent the numbers exactly.
     """
     return g.try_infer_type(like) != TensorProto.DOUBLE or all(
         float(np.float32(value)) == value for value in values
@@ -152,8 +152,8 @@ def fits(g: GraphView, like: str, *values: float) -> bool:
 class FusionByDefinition(_ByDefinition):
     """Replaces the nodes of an operator's definition by the operator.
 
-    A constant of one element among the nodes gives the value of each attribute. A Mul or Div by 1
-    may be missing, and Reciprocal may compute 1 / x.
+    Each attribute of the operator is a constant of one element in the nodes. A Mul or Div by an
+    attribute of 1 may be missing, and Reciprocal may compute 1 / x.
     """
 
     phase: ClassVar[Phase] = "specialize"

@@ -18,8 +18,8 @@ _MAX_ERROR: Final = 0.9
 gave one of seven models 3 % less error, and quantization took twice as long.
 """
 _MIN_MAGNITUDE: Final = 1e-3
-"""Minimal magnitude of a channel, relative to the largest channel: a channel that is 0 on all
-samples may be large on other inputs.
+"""Minimal magnitude of a channel, relative to the largest channel: a channel that is 0, or nearly
+0, on all samples may be large on other inputs.
 """
 
 

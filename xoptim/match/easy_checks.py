@@ -1,6 +1,7 @@
 """Checks of the two functions that declare a pattern.
 
-Without the checks, the pattern would never match, and no message would say why.
+They report mistakes that would otherwise stay silent, such as an operator that does not exist: the
+pattern would never match.
 """
 
 import inspect

@@ -20,11 +20,11 @@ from xoptim.match.view import GraphView
 Range: TypeAlias = tuple[float, float]
 """The smallest and the largest number of a tensor."""
 MASK: Final = 1e8
-"""Larger magnitudes stand for infinity, as in attention masks: they do not count in the ranges for
-float16 conversion.
+"""Magnitudes from this one on stand for infinity, as in attention masks: they do not count in the
+ranges for float16 conversion, and static int8 quantization replaces them by smaller ones.
 """
 FEWEST_STORED: Final = 1024
-"""Constants with fewer numbers stay in float32: constant folding would undo the change."""
+"""Constants with fewer numbers stay as they are: constant folding would undo the change."""
 LARGEST: Final = 2.0**100
 """Larger numbers are not quantized: rounded up, they might not be finite."""
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]

@@ -30,7 +30,7 @@ def is_assumed(graph: Graph, word: str, name: str) -> bool:
 
 
 def is_one_assumed(graph: Graph, cases: Collection[tuple[Dim, int]]) -> bool:
-    """Whether an assumption implies that at least one of several sizes has the number given."""
+    """Whether an assumption implies that at least one of some sizes is equal to its number."""
     model = graph.model
 
     def is_case(name: str, fact: SizeFact) -> bool:

@@ -141,7 +141,7 @@ _MAX_TERM = 256
 bits of a float.
 """
 _MAX_SCALE = 2.0**20
-"""No valid model has a scale of this size."""
+"""No valid model has a scale of this size or a larger one."""
 
 
 @shapes("Upsample")

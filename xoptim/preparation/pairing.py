@@ -42,7 +42,7 @@ class MovedResult(JsonResult):
     Attributes:
         name: the output of the encoder and the input of the decoder.
         result: former name of the result in the decoder.
-        node: name of the node that computes the result.
+        node: name of the node that computes the result; its operator if it has no name.
     """
 
     name: str

@@ -44,8 +44,8 @@ _DEPTH: Final = 4
 """Most lowerings in a row before the result is judged."""
 Ask: TypeAlias = Callable[[onnx.ModelProto], Placement]
 Find: TypeAlias = Callable[[onnx.ModelProto, Placement, float], Collection[str]]
-"""Returns the names of the nodes of the smallest part that does not compile, in order, after a
-search of some seconds; none if the search finds no part.
+"""Returns the names of the nodes of the smallest part that does not compile, in order; none if no
+part is known. The number limits the search, in seconds.
 """
 Key: TypeAlias = tuple[str, str]
 """Domain and name of an operator."""

@@ -30,7 +30,7 @@ from xoptim.facts.protos import (
 from xoptim.facts.schema import attribute_default
 
 _MAX_ELEMENTS = 16
-"""Largest number of elements of a constant that is written out; a digest replaces more elements."""
+"""Largest number of elements of a constant that is written out; of a larger one, only a digest."""
 
 
 def canonical(model: onnx.ModelProto) -> str:

@@ -40,7 +40,7 @@ PROFILED: Final = 0.1
 
 
 class Budget:
-    """The time until the end, ``seconds`` from now, and the time that passes of measurements take.
+    """The time that is left until ``seconds`` from now, and the time that measurements take.
 
     Attributes:
         turns: seconds of measured rounds for each choice of a pass.

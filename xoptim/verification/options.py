@@ -142,7 +142,7 @@ class VerificationOptions(RunValues):
             in memory; by default when all weights would not fit.
         noise_multiple: a difference beyond the tolerance still counts as rounding when it is at
             most this many times the effect of moving all numbers by one unit in the last place.
-            For ``exact`` rewrites, no difference counts as rounding.
+            For ``exact`` rewrites, no such difference counts as rounding.
         fewer_inputs: whether the other model may lack inputs of the original, whose values must not
             matter then.
         original_dir: folder of the external data of an original that is a protobuf.

@@ -59,8 +59,8 @@ def with_record(
 ) -> VerificationReport:
     """The verdict on models whose metadata list assumptions.
 
-    The report names the assumptions that the caller did not give. If there are any, models that
-    differ are ``not verified``.
+    The report names the assumptions that the caller did not give. If there are any, models whose
+    results differ are ``not verified``.
     """
     missing = unused(record, Assumptions.of(options.assume))
     if not missing or options.assume_from_model:

@@ -212,7 +212,7 @@ class Further:
     def free(self, runs: list[ReferenceRun]) -> None:
         """Add a run on any numbers in the inputs for which nodes prefer certain values.
 
-        If the original refuses this run, a few of these inputs get any numbers one by one.
+        If the original does not run on them, a few of these inputs get any numbers one by one.
         """
         feeding = self._feeding
         if not feeding.preferring or self._add(runs, [feeding.styled("free", Style())]):
@@ -311,7 +311,7 @@ class Further:
     def masks(self, runs: list[ReferenceRun]) -> None:
         """Add runs on masks that keep nothing, one position of a row, or all but one.
 
-        Other inputs have their usual values.
+        The values of the other inputs vary from run to run.
         """
         uses = self._feeding.uses
         names = [spec.name for spec in self._feeding.random if uses[spec.name].kind == "mask"]

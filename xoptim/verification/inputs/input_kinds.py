@@ -64,7 +64,7 @@ class InputKind:
     wraps: bool = True  # whether all operators that read it as an index take negative ones
 
     relation: Relation | None = None  # for boxes and related values, what they depend on
-    was_mask: bool = False  # whether any values are fed although the readers prefer a mask
+    was_mask: bool = False  # whether it may be anything although its readers prefer a mask
 
     def opened(self, element: int) -> "InputKind":
         """The widest use that a model accepts, whatever the nodes that read the input prefer."""

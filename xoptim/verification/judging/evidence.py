@@ -16,23 +16,21 @@ def hollow_reason(runs: Sequence[RunReport], graph: onnx.GraphProto) -> str:
     size 0 need none.
     """
     triples = [(c.whole or c.output, c, run) for run in runs for c in run.comparisons]
-    judged_names = {name for name, c, run in triples if run.is_evidence(c)}
+    names_with_evidence = {name for name, c, run in triples if run.is_evidence(c)}
     names = [value.name for value in graph.output if not _is_empty(value.type)]
-    unjudged = [name for name in names if name not in judged_names]
-    if not unjudged:
+    hollow = [name for name in names if name not in names_with_evidence]
+    if not hollow:
         return ""
     filled = {name for name, c, _ in triples if c.count}
     defect = "had no finite value in any run"
-    if filled.isdisjoint(unjudged):
+    if filled.isdisjoint(hollow):
         defect = "had no element in any run"
-    sizes = [c.scale for name, c, _ in triples if name in unjudged and c.judged]
+    sizes = [c.scale for name, c, _ in triples if name in hollow and c.judged]
     if sizes:
         defect = f"grew to {min(sizes):.2g} or more in every run, where rounding hides differences"
     subject = "the outputs"
-    if len(unjudged) < len(graph.output):
-        subject = (
-            f"output {', '.join(map(repr, unjudged[:4]))}{', ...' if len(unjudged) > 4 else ''}"
-        )
+    if len(hollow) < len(graph.output):
+        subject = f"output {', '.join(map(repr, hollow[:4]))}{', ...' if len(hollow) > 4 else ''}"
     return f"{subject} of the original {defect}; give inputs with {Advice('feeds')}"
 
 

@@ -42,7 +42,8 @@ class Plugin:
             compared with the tolerance of this type.
         float32_options: options with which the provider computes in float32 instead; empty if it
             has none.
-        advice: the end of a message about a missing device, on where the provider runs.
+        advice: the end of a message about a missing device: the devices on which the provider
+            runs, or an option with which it needs none.
         has_software_device: whether the provider can run on the CPU, if the caller asks for it.
     """
 

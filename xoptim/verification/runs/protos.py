@@ -117,8 +117,8 @@ def read_defined(
     """The protobuf of a model without its external data, and the folder that contains the data.
 
     Without ``libraries`` of operators, the custom operators that a pack defines are local
-    functions. If all ``providers`` run on CPUs, so are the contrib operators without a kernel on
-    CPUs.
+    functions. With ``cpu`` as the only provider, the contrib operators without a kernel on CPUs are
+    local functions too.
     """
     proto, folder = read_proto(model, base_dir)
     if all(short_name(provider) == "cpu" for provider in providers):
