@@ -3,7 +3,7 @@ constants that a runtime refuses.
 """
 
 import logging
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from copy import deepcopy
@@ -334,9 +334,9 @@ def refresh(graph: Graph, nodes: Sequence[Node]) -> None:
     found. A node whose subgraph reads a result is a reader: its subgraphs are inferred as well.
     """
     pending = deque(nodes)
-    owners = dict[Node, None]()  # inferred once, after all that their subgraphs read
+    owners = OrderedDict[Node, None]()  # inferred after other nodes that their subgraphs read
     while pending or owners:
-        node = pending.popleft() if pending else owners.popitem()[0]
+        node = pending.popleft() if pending else owners.popitem(last=False)[0]
         if node.graph is not graph:
             continue
         graph.learn_constness(node)
