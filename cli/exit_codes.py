@@ -14,7 +14,8 @@ BAD_USAGE: Final = 2
 NOT_VERIFIED: Final = 3
 UNAVAILABLE: Final = 3
 """The execution provider of a target is missing or finds no device."""
-# As in the shell: 128 plus the number of SIGINT, SIGPIPE and SIGTERM. `Ended` has all signals.
+# As in the shell: 128 plus the number of SIGINT, SIGPIPE and SIGTERM. `Ended` has the codes of all
+# signals.
 INTERRUPTED: Final = 130
 UNREAD: Final = 141
 TERMINATED: Final = 143
@@ -38,7 +39,7 @@ def table() -> str:
 def code_of(reports: Iterable[VerificationReport], *, doubtful: int = NOT_VERIFIED) -> int:
     """The exit code of a command that compares models: ``doubtful`` if one is not verified.
 
-    Models may be equal under assumptions in their metadata that were not given.
+    `NOT_VERIFIED` if models may be equal under assumptions in their metadata that were not given.
     """
     failed = [report for report in reports if not report.ok]
     if any(report.status == "different" for report in failed):

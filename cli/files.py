@@ -24,7 +24,7 @@ _STREAM: Final = "xopt-stream-"
 _CHUNK: Final = 1 << 20
 """Bytes to read from a stream at once."""
 _STREAM_FOLDER: Final = re.compile(rf"(?<![^\s'\"`])[^\s'\"`]*{_STREAM}\w+[/\\]+")
-"""A path that begins with such a folder, in a text."""
+"""The beginning of a path in a text, up to such a folder and the separator after it."""
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 """The beginning of a URL."""
 

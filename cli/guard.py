@@ -26,7 +26,7 @@ _MIN_SIZE: Final = 8
 
 
 def note(step: str) -> None:
-    """Note the step at which the command works, for the message about a fault."""
+    """Note the current step of the command, for the message about a fault."""
     WATCH.note(step)
 
 
@@ -75,7 +75,7 @@ def _begins_anew(child: ChildEnd) -> bool:
     is_fault = name in _FAULTS and bool(last.key) and not child.asked
     if not is_fault or len(WATCH.crashes) == _MAX_FAULTS or WATCH.end_of(last.key):
         return False
-    # Standard input cannot be read again, and written files would be written twice.
+    # Standard input cannot be read again, and output would be written twice.
     if _STREAM in sys.argv[1:] or JOURNAL.written():
         return False
     JOURNAL.clean()

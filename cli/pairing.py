@@ -88,7 +88,7 @@ class Pairing:
     verify: bool = verify_option()
     comparison: Comparison = field(default_factory=Comparison)
     assume: tuple[str, ...] = assume_option()
-    as_json: bool = json_option("Print what --into moved as JSON.")
+    as_json: bool = json_option("Print JSON about the results that --into moved.")
 
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect with others, each with the reason."""
@@ -166,7 +166,7 @@ def _verified(
     changes: Mapping[str, Any],
     progress: Progress,
 ) -> list[VerificationReport]:
-    """The comparisons of the models, run one after the other: one comparison for each provider."""
+    """One comparison for each provider: encoder and decoder run one after the other."""
     first, second = before.joined(), after.joined()
     options = replace(
         choices.comparison.read(choices.provider),

@@ -26,7 +26,7 @@ _MAX_NAMES: Final = 6
 _LABEL_WIDTH: Final = 14
 """Characters of the first column of the summary."""
 _MAX_METADATA: Final = 0.2
-"""The share of the file from which on a hint names doc strings and metadata."""
+"""The share of the file above which a hint names doc strings and metadata."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ def assumed(outcome: Outcome) -> Iterator[Remark]:
 
 
 def findings(outcome: Outcome, size: int | None) -> Iterator[Remark]:
-    """All remarks except assumptions and hints about options.
+    """All remarks except those of `assumed` and `hints`.
 
-    ``size`` is the size of the written file in bytes, ``None`` when the result was refused.
+    ``size`` is the size of the result in bytes, ``None`` when the result was refused.
     """
     if outcome.quantized is not None:
         yield precision_remark(outcome.quantized)
@@ -131,7 +131,10 @@ def _inputs(outcome: Outcome) -> Iterator[Remark]:
 
 
 def _metadata(outcome: Outcome, size: int | None) -> Iterator[Remark]:
-    """A hint if doc strings and metadata are a large part of the file, which has ``size`` bytes."""
+    """A hint if doc strings and metadata are a large part of the file, which has ``size`` bytes.
+
+    There is none if ``size`` is ``None``.
+    """
     if size is None:
         return
     share = outcome.strippable_bytes / max(size, 1)
@@ -224,7 +227,7 @@ def _difference(report: VerificationReport) -> float:
 
 
 def _left(quantized: Quantized) -> Iterator[str]:
-    """The bytes of constants in float32, and a hint if some stay because of the time of runs."""
+    """The bytes of constants in float32, and a hint if some may stay for the goal ``speed``."""
     left = quantized.float32_bytes
     if not left:
         return

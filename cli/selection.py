@@ -214,7 +214,7 @@ class TrialChoices:
 
 
 def rule_of(pattern: str, files: Sequence[str]) -> str | type[PatternOptimization]:
-    """The rule named ``pattern`` in the files, or the name of an installed pattern."""
+    """The rule named ``pattern`` in the files; without such a rule, ``pattern`` itself."""
     rules = {rule.name(): rule for rule in xoptim.read_rules(*files)} if files else {}
     return rules.get(pattern, pattern)
 

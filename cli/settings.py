@@ -115,8 +115,8 @@ def taken_from(arguments: list[str]) -> tuple[list[str], NamedSettings]:
 def read_content(path: Path) -> bytes | None:
     """The content of a settings file, ``None`` when there is no file.
 
-    Raises `click.UsageError` when the file cannot be read. ``pyproject.toml`` belongs to other
-    programs, too, and they report the error.
+    Raises `click.UsageError` when the file cannot be read. A ``pyproject.toml`` that cannot be read
+    gives ``None`` instead: it belongs to other programs, too, and they report the error.
     """
     return _content(path) if path.is_file() else None
 
@@ -198,7 +198,10 @@ def defaults_of(table: Mapping[str, Any], path: Path, name: str, commands: Comma
 
 
 def _table(path: Path, content: bytes) -> Mapping[str, Any] | None:
-    """The table of settings in a file, ``None`` when ``pyproject.toml`` has no such table."""
+    """The table of settings in a file.
+
+    ``None`` when ``pyproject.toml`` has no such table, or cannot be parsed.
+    """
     try:
         text = content.decode("utf-8")
         # The time of tomllib grows with the square of the number of parts of a key.

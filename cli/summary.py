@@ -190,7 +190,7 @@ def _print_candidates(console: Console, quantized: Quantized) -> None:
 def _print_verdict(
     console: Console, report: VerificationReport, loosened: str, *, verbose: bool
 ) -> None:
-    # If the models are not equal, the last line of the command, on standard error, has the reason.
+    # If they were not found equal, the last line of the command, on standard error, has the reason.
     text = report.verdict() if report.ok else f"{report.where}; the reason is below"
     console.print(f"verification  {text}{loosened}", highlight=False)
     largest = report.largest if verbose else None

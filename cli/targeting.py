@@ -131,10 +131,11 @@ def left_texts(placement: Placement) -> Iterator[str]:
 
 
 def map_of(placement: Placement) -> str:
-    """The partitions of a model and the operators of other providers between them, in order.
+    """The partitions of a model and the operators of other providers between them.
 
-    An example is ``[118 nodes] cpu: Cast 1 [3 nodes]``. Nodes that compute shapes, and nodes that
-    onnxruntime computes ahead of time, are skipped. The text is empty for fewer than two parts.
+    Partitions are in the order of their first nodes: ``[118 nodes] cpu: Cast 1 [3 nodes]``. Nodes
+    that compute shapes, and nodes that onnxruntime computes ahead of time, are skipped. The text is
+    empty for fewer than two parts, and for a model that does not compile.
     """
     sizes = Counter(node.partition for node in placement.taken)
     shapes_and_absent = {*placement.shapes, *placement.absent}

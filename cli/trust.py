@@ -24,7 +24,7 @@ from .settings import Settings
 
 _ROOTS: Final = (".git", "pyproject.toml")
 _PROMISES: Final = ("exact", "rounding")
-"""The grades of exactness for which results are compared within rounding."""
+"""The grades of exactness for which results are compared exactly, or within rounding."""
 _DEFAULTS: Final = ComparisonRules().tolerance(TensorProto.FLOAT)
 _MAX_CHARACTERS: Final = 200
 """Maximum number of characters of an option that a warning repeats with its value."""

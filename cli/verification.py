@@ -421,7 +421,7 @@ COMPARISON: Final = [*(name for name in names_of(Comparison) if name not in VALU
 
 
 def check_values_used(reports: Sequence[VerificationReport], options: VerificationOptions) -> None:
-    """Raise when no comparison was possible with values of the user."""
+    """Raise `click.UsageError` when a comparison could not run on the values of the user."""
     unused = next((report for report in reports if report.cause == "run"), None)
     if unused is not None and (options.feeds or options.dims or options.test_data):
         raise click.UsageError(f"not verified with the given values: {unused.reason}")

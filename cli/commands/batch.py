@@ -181,7 +181,7 @@ def _files(context: click.Context) -> list[Path]:
 class _Display:
     """The progress of a batch on standard error, if ``enabled``.
 
-    If standard error is not a terminal, a line is also printed for each model.
+    If ``enabled`` and standard error is not a terminal, a line is also printed for each model.
     """
 
     def __init__(self, enabled: bool) -> None:

@@ -149,8 +149,9 @@ class _BenchChoices:
 def bench_command(context: click.Context, models: tuple[Path, ...], choices: _BenchChoices) -> int:
     """Measure the latency of MODELS side by side.
 
-    Ratios are relative to the first model. Without --dim, sizes are typical: batch 1, sequences of
-    128, a KV cache of 512, images of 224, 10 s of audio. --dim seq=1,128,512 measures at each size.
+    Ratios are relative to the first model. Dimensions that --dim does not set have typical sizes:
+    batch 1, sequences of 128, a KV cache of 512, images of 224, 10 s of audio. --dim seq=1,128,512
+    measures at each size.
 
     --onnxruntime measures one model with several versions of onnxruntime instead, on the CPU.
 

@@ -153,8 +153,8 @@ def check_command(models: tuple[Path, ...], choices: _CheckChoices) -> int:
     checks which nodes of each model run there. Without --max-left and --max-partitions, all must.
 
     Exit code 1 when a check fails or two models cannot be compared, 2 when a model cannot be read.
-    Exit code 3 when the target cannot be used here. The same when two models differ and their
-    metadata has assumptions that were not given.
+    Exit code 3 when the target cannot be used here, or two models differ and their metadata has
+    assumptions that were not given.
     """
     refuse_idle(choices.idle())
     check_target(choices.target, choices.provider)

@@ -216,7 +216,7 @@ def explain_command(
 def _prove_examples(name: str, choices: _ExplainChoices, *, is_json: bool) -> None:
     """Say how equal the examples of a pattern are proved to be; with ``-v``, print both sides.
 
-    Raises `click.UsageError` if ``name`` is not the name of a pattern.
+    Raises `click.UsageError` with ``is_json``, or if ``name`` is not the name of a pattern.
     """
     if is_json:
         raise click.UsageError("--json has no effect with --prove; remove it")

@@ -40,11 +40,11 @@ def extract_command(model: Path, choices: _ExtractChoices) -> int:
 
     With --into ENCODER, MODEL is a decoder. Keys and values of cross attention, and other results
     that depend on ENCODER alone, are computed once, in ENCODER. The written decoder reads them as
-    inputs. Optimize both models first. An input with the name of an output of ENCODER reads this
-    output, and encoder_hidden_states reads last_hidden_state.
+    inputs. Optimize both models first. By default, an input with the name of an output of ENCODER
+    reads this output, and encoder_hidden_states reads last_hidden_state.
 
-    With --into, the exit code is 1 when there is nothing to move, or the results differ and are not
-    written. It is 3 when they are written but not verified.
+    With --into, the exit code is 1 when there is nothing to move, or the results differ and the
+    models are not written. It is 3 when the models are written but not verified.
     """
     refuse_idle(choices.pairing.idle())
     encoder = choices.pairing.into

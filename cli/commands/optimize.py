@@ -272,7 +272,7 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
 
     Exit code 1 when the models differ: nothing is written. Exit code 3 when the result is written
     but not verified. The summary gives the reason: for example, ONNX Runtime cannot run MODEL, its
-    outputs are random, or the weights do not fit into memory.
+    outputs are random, the weights do not fit into memory, or the --target could not run it.
     """
     _check_alone(model, context.args, context.parent)
     _refuse_quiet_and_verbose(context)

@@ -118,8 +118,8 @@ def place_command(model: Path, choices: _PlaceChoices) -> int:
     The provider of the target compiles the model, and does not run it. Targets without a provider
     (webnn, coreml, nnapi, onnx) are answered from a table of supported operators.
 
-    Exit code 1 when --max-left or --max-partitions is exceeded. A model that does not compile
-    exceeds both. Exit code 3 when the provider of a named target is missing or finds no device.
+    Exit code 1 when --max-left or --max-partitions is exceeded, or one of them is given and MODEL
+    does not compile. Exit code 3 when the provider of a named target is missing or finds no device.
     """
     targets = _targets(choices.target)
     _refuse_idle(targets, choices)
@@ -226,7 +226,7 @@ def _print_overview(console: Console, answers: list[_Answer]) -> None:
 
 
 def _note(placement: Placement) -> str:
-    """A note if the placement is from a table, and the option that may help most left nodes."""
+    """A note on a placement from a table, and the option that may help most nodes that are left."""
     notes = ["by table"] if placement.source == "table" else []
     options = Counter(node.advice for node in placement.left if node.advice.startswith("--"))
     for option, count in options.most_common(1):

@@ -128,9 +128,9 @@ def verify_command(
 
     With --target, OTHER runs on the target, and the first node that differs is named.
 
-    Exit code 1 when the models differ, 2 when a model cannot be read, 3 when they are not verified:
-    ORIGINAL does not run, or its outputs are random. The same when the models differ and their
-    metadata has assumptions that were not given.
+    Exit code 1 when the models differ, 2 when a model cannot be read. Exit code 3 when they are not
+    verified: ORIGINAL does not run, its outputs are random, or the models differ and their metadata
+    has assumptions that were not given.
     """
     refuse_idle(choices.idle())
     if (other is None) != bool(choices.against_torch):

@@ -84,9 +84,10 @@ class ActivationQuantizer:
     def choose(
         self, model: onnx.ModelProto, weights: Sequence[Measured], weighted: Collection[str]
     ) -> tuple[str, ...]:
-        """The activations that get QDQ: all of them, or those with the smallest errors.
+        """The activations that get QDQ: all of them, or those with the smallest errors, if any.
 
-        Half of the remaining squared error is left to constants stored in lower precision.
+        They add at most half of the remaining squared error; the other half is left to constants
+        stored in lower precision.
 
         Args:
             model: with quantized weights.

@@ -71,8 +71,9 @@ class Activations:
     ) -> set[str]:
         """The candidates that at least one quantized operator needs.
 
-        An operator is quantized if all activations around it are. It needs the activations that it
-        reads, and its result only if none of `readers` reads this result.
+        An operator is quantized if its constant weights, if any, and all activations around it are.
+        It needs the activations that it reads, and its result only if none of `readers` reads this
+        result.
 
         Args:
             candidates: the activations to select from.

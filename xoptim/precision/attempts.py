@@ -63,8 +63,8 @@ class PrecisionAttempt:
             patterns.
         model: the model with integer operators. Where constants were stored, it is the
             fake-quantized model, because the time of such an attempt is not measured.
-        errors: the error of each slice on all samples, or its expected error times `CERTAIN` if
-            that is larger.
+        errors: for each slice, the bound by `FloatReference.unseen` from all samples, or the
+            expected error times `CERTAIN` if that is larger.
         chosen: the operators and the constants, in the order in which they were chosen.
         size: bytes of the file.
         activations: activations between operators that get QDQ.
@@ -92,10 +92,10 @@ def best_plan(
 ) -> QuantizationPlan:
     """The fastest model within the tolerance, or for the goal ``size`` the smallest one.
 
-    With static ranges, tensors between operators are integers. An operator that is slower alone may
-    then save conversions, so several choices are measured. If no choice is faster than float32, no
-    operator is quantized. Constants of other operators are stored in lower precision, which costs
-    no time. The file is at most as large as with all constants in float16.
+    With ranges from samples, tensors between operators are integers. An operator that is not faster
+    alone may then save conversions, so several choices are measured. If no choice is faster than
+    float32, no operator is quantized. Constants of other operators are stored in lower precision,
+    which costs no time. The file is at most as large as with all constants in float16.
 
     Args:
         sensitivity: the operators and the constants.

@@ -20,8 +20,8 @@ from xoptim.precision.reference import Errors
 from xoptim.precision.samples import Samples
 
 CERTAIN: Final = 0.8
-"""Factor by which expected errors count. Unlike an error measured on a few samples, an expected
-error needs no reserve for other data.
+"""Factor by which expected errors count where time is saved. Unlike an error measured on a few
+samples, an expected error needs no reserve for other data.
 """
 _MAX_SHRINKS: Final = 12
 _SHRINK: Final = 0.95
@@ -56,8 +56,8 @@ class QuantizationChoice(JsonResult):
         measured: the candidate, its cost and its error.
         decision: ``quantized``, or why it was not. ``another form``: it was quantized in another
             form. ``an input in float32``: it could be quantized only with all of its inputs.
-            ``not faster``: it takes as long as in float32 on this machine. ``error or bytes``: its
-            error, or its size in the file, is too large.
+            ``not faster``: it is not faster than in float32 on this machine. ``error or bytes``:
+            its error, or its size in the file, is too large.
     """
 
     __json__ = JsonForm(
@@ -136,7 +136,7 @@ def choose(
         tolerance: the largest error allowed, as a fraction.
         goal: whether to save time or bytes.
         base: candidates that are quantized already; not in the result.
-        dependents: candidates that are quantized because of others; ``None`` for ``measured``.
+        dependents: candidates that may be quantized because of others; ``None`` for ``measured``.
         on_step: called before each attempt.
     """
     candidates = [form.candidate for form in (measured if dependents is None else dependents)]

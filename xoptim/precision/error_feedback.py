@@ -38,8 +38,8 @@ class Curvature(NamedTuple):
     def magnitudes(self) -> Numbers:
         """The standard deviation of each channel when all later channels are fixed, up to a factor.
 
-        The shape is (rows,). Later rows of weights cannot correct an error of a row in proportion
-        to this number.
+        The shape is (rows,). The part of the error of a row that later rows of weights cannot
+        correct is in proportion to this number.
         """
         magnitudes: Numbers = 1 / np.diagonal(self.factor)
         return magnitudes

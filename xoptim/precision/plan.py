@@ -22,7 +22,8 @@ class QuantizationPlan:
         applied: the results that are quantized, and the constants that are stored, with the names
             of the patterns.
         choices: the decision for each candidate.
-        goal: ``speed``, or ``size`` if the caller asks for it or if the scheme saves no time.
+        goal: ``speed``, or ``size`` if the caller asks for it, if the scheme saves no time, or if
+            only weights are quantized.
         reference: measures the error of models.
         preprocessing: the verified models of the steps before quantization.
         inner: the operators of subgraphs that stay as they are, and the reason, in words.

@@ -250,7 +250,7 @@ def _lists_axes(node: onnx.NodeProto) -> bool:
 
 
 def with_least_opset(verified: VerifiedModel, min_opset: int) -> onnx.ModelProto:
-    """A copy of the optimized model with at least an operator set.
+    """A copy of the optimized model in the operator set ``min_opset`` or a newer one.
 
     Each value in it has its own name, and nodes have no stack traces of an exporter.
     """

@@ -66,7 +66,7 @@ def quantize(
     There are two steps. First, operands become quantized numbers, but operators compute in float32
     (fake quantization). Only this step changes results beyond rounding, and its error is measured.
     Then the operators compute with integers. This model is verified against the fake-quantized one.
-    If no operator can be quantized within the tolerance, the result is the optimized model itself.
+    If nothing can be quantized within the tolerance, the result is the optimized model itself.
 
     Args:
         verified: the optimized model.
@@ -314,7 +314,7 @@ def _unfit(result: Quantized) -> str:
 
 
 def joined(first: VerifiedModel, second: VerifiedModel) -> VerifiedModel:
-    """The second model, with the reports and the times of the first one, from which it was made."""
+    """The second model, with the record of how the first one was made from the original."""
     return replace(
         second,
         before=first.before,

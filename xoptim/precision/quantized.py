@@ -34,14 +34,14 @@ class Quantized(JsonResult):
         verified: the model. Its comparison is that of the optimized float32 model with the
             original.
         comparisons: comparisons with the fake-quantized model.
-        options: the options of the caller.
+        options: the options of the caller, with the goal and the exact routing that were used.
         choices: the decision for each operator and constant that can be quantized.
         applied: results of quantized operators, and constants that were stored, with the names of
             the patterns.
         worst: the slice of the outputs that uses most of its tolerance, on all samples; ``None`` if
             no error was measured.
-        samples: the samples on which the error was measured; empty if none was measured.
-        reason: the reason why nothing was quantized; empty if any candidate was.
+        samples: the samples on which the error was measured; empty if no error was measured.
+        reason: the reason why nothing was quantized; empty if something was.
         seconds: duration, in seconds.
         inner: the operators of subgraphs that stay as they are, and the reason, in words.
         in_float16: whether operators compute in float16.
@@ -54,8 +54,8 @@ class Quantized(JsonResult):
         cpu: CPUs on which integers are exact; see `OptimizationOptions.cpu`.
         ended_by_budget: whether the search ended with its budget.
         routing: how often quantization changes what nodes choose inside the model, such as experts.
-        avoided_routing: how often it would have done so, if the operators that determine the
-            choices stay in float32 for this reason.
+        avoided_routing: how often it would have done so; empty unless the operators that determine
+            the choices stay in float32 for this reason.
     """
 
     __json__ = JsonForm(
@@ -196,7 +196,7 @@ class Quantized(JsonResult):
         )
 
     def _place(self) -> str:
-        """The name of the slice with the largest error, if the outputs have several slices."""
+        """The name of the slice `worst`, if the outputs have several slices."""
         return f" in {self.worst.name}" if self.worst is not None and not self.worst.is_only else ""
 
     def _why_ended(self) -> str:

@@ -39,7 +39,7 @@ _WIDE: Final = 4
 _COUNTS: Final = (100, 1000, 10_000)
 """Denominators in which a share is written; the first one that gives at least 1 is used."""
 _MIN_CHANGES: Final = 10
-"""Changed choices on the samples that show what a change does to the error of the outputs."""
+"""With fewer changed choices on the samples, errors there do not show the effect of a change."""
 _EXACT: Final = Advice("exact-routing", reason="keeps in float32 what determines the choice")
 _INEXACT: Final = Advice("no-exact-routing", reason="quantizes it")
 

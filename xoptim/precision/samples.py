@@ -20,8 +20,8 @@ from xoptim.verification.runs.session import Value
 
 _RANDOM_RUNS = 4
 _MAX_MULTIPLICATIONS: Final = 4_000_000_000
-"""Multiplications of all runs that rank one candidate. YOLOv8n at 640 x 640 needs so many, and
-takes 0.3 s on one core.
+"""Maximum number of multiplications of all runs that rank one candidate: 0.3 s on one core for
+YOLOv8n at 640 x 640. One run is always made.
 """
 _MIN_SAMPLES: Final = 10
 """Fewer samples do not bound the error on other data. With a tolerance of 2 %, models with two

@@ -69,7 +69,8 @@ class Sensitivity:
         patterns: that quantize operands.
         operators: with the error that each adds alone, and its cost.
         storable: the forms in which constants can be stored, with everything computed in float32.
-        goal: ``speed``, or ``size`` if the caller asks for it or if the scheme saves no time.
+        goal: ``speed``, or ``size`` if the caller asks for it, if the scheme saves no time, or if
+            only weights are quantized.
         session: the session in which choices are tried.
         weight_only: stores constants.
         ranking: the samples on which candidates are measured alone.

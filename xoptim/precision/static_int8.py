@@ -54,7 +54,7 @@ _FURTHER_DRAWS: Final = 2
 _SEED_STEP: Final = 1000
 """The distance of the seeds of two draws: each run of a draw takes the next seed."""
 _SMALL_MARGIN: Final = 1.2
-"""The factor in place of `MARGIN` if the target adds an error that grows with the ranges."""
+"""The factor to try before `MARGIN` if the target adds an error that grows with the ranges."""
 _BOUNDED: Final = ("Softmax", "Sigmoid", "LpNormalization")
 """Operators for whose results QNN fixes the range."""
 _MASKING: Final = ("Add", "Mul", "Sub", "Where")
@@ -210,7 +210,7 @@ def _loaded(model: onnx.ModelProto, folder: Path | None) -> onnx.ModelProto:
 
 
 def with_small_masks(model: onnx.ModelProto) -> None:
-    """Replace infinity in constant masks by 100.
+    """Replace numbers that stand for infinity in constant masks by 100 or -100.
 
     In a range up to infinity, all other numbers would round to the same integer.
     """

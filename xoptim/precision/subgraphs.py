@@ -48,8 +48,8 @@ def original_subgraph(
     Args:
         makers: the node of each result.
         result: the result.
-        inputs: names of the other values. Nodes that compute these values, or that they depend on,
-            are left out.
+        inputs: names of the other values. Nodes that compute these values, or values on which these
+            depend, are left out.
     """
     last, ends = makers[result], {*inputs}
     if not makers.keys().isdisjoint({*proto_reads(last)} - ends):  # rare: most are constants
