@@ -1,6 +1,8 @@
 """Choices inside a model, such as experts, that quantization changes."""
 
 from collections.abc import Mapping
+from itertools import count
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -9,8 +11,9 @@ from onnx import numpy_helper
 
 from tests.support import parse, run
 from xoptim.engine.options import OptimizationOptions
-from xoptim.optimizing.plans import Plan
+from xoptim.optimizing.plans import Draft, Plan, Sink
 from xoptim.optimizing.verified import optimize_verified
+from xoptim.precision.budget import SearchBudget
 from xoptim.precision.metrics import ErrorMetric
 from xoptim.precision.options import PrecisionOptions, Scheme
 from xoptim.precision.quantize import quantize
@@ -174,8 +177,10 @@ def quantized(
     metric: ErrorMetric = "largest",
     tolerance: float = 0.3,
     samples: int = 4,
+    budget: float | None = None,
+    draft: Draft | None = None,
 ) -> Quantized:
-    how, chosen = Plan(), OptimizationOptions()
+    how, chosen = Plan(sink=Sink(draft=draft)), OptimizationOptions()
     precision = PrecisionOptions(
         scheme=scheme,
         tolerance=tolerance,
@@ -185,6 +190,7 @@ def quantized(
         compute="float16" if scheme == "float16" else "auto",
         exact_routing=exact_routing,
         feeds=[rows(seed) for seed in range(samples)],
+        budget=budget,
     )
     return quantize(optimize_verified(mixture(), chosen, how), chosen, how, precision)
 
@@ -222,6 +228,24 @@ def test_choices_that_samples_do_not_show_stay_exact(scheme: Scheme, static: boo
     assert all(router.share == 0 for router in result.routing)
     assert "exact_routing=False" in result.routing_text
     assert result.to_json()["avoided_routing"]
+
+
+@pytest.mark.parametrize("seconds", [28, 30, 34, 60])
+def test_a_second_search_has_time_of_its_own(monkeypatch: pytest.MonkeyPatch, seconds: int) -> None:
+    """Each look at the clock takes a second; a search that is not ended needs 25 of them."""
+    clock = count()
+    monkeypatch.setattr(SearchBudget.__init__, "__defaults__", (lambda: next(clock),))
+    result = quantized("int8", exact_routing=None, budget=seconds)
+    assert result.applied
+    assert not BEFORE & result.applied.keys()
+    assert result.ended_by_budget == (seconds < 60)
+
+
+def test_weights_of_the_first_search_are_removed(tmp_path: Path) -> None:
+    with Draft(tmp_path / "result.onnx", external=True) as draft:
+        result = quantized("int8", exact_routing=None, draft=draft)
+        assert result.avoided_routing
+        assert len([*tmp_path.iterdir()]) == 2, "of the float32 model, and of the result"
 
 
 def test_too_few_choices_say_nothing() -> None:

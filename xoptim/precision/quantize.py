@@ -31,7 +31,7 @@ from xoptim.precision.preprocessing import RESIZE_WITH_AXES, with_least_opset
 from xoptim.precision.quantized import Quantized
 from xoptim.precision.record import record
 from xoptim.precision.reference import FloatReference, largest_errors
-from xoptim.precision.routing import is_untested, routings
+from xoptim.precision.routing import has_routers, is_untested, routings
 from xoptim.precision.schemes import computing_patterns, integer_patterns
 from xoptim.precision.sensitivity import analyze_sensitivity
 from xoptim.precision.sources import with_samples
@@ -84,30 +84,43 @@ def quantize(
             "float16 inputs and outputs need operators that compute in float16: "
             f"{Advice('compute', 'float16')}"
         )
-    start, budget = perf_counter(), SearchBudget(precision.budget)
+    start = perf_counter()
     precision = with_samples(precision, verified.proto)
+    may_repeat = _avoids_untested_routing(precision) and has_routers(verified.proto)
+    budget = SearchBudget(_seconds_of_search(precision, start, may_repeat=may_repeat))
     result = _routed(verified, options, how, precision, budget)
-    if _exceeds_by_routing(result):
+    if may_repeat and is_untested(result.routing):
         avoided = result.routing
+        how.sink.discard(result.verified.proto)
         del result  # with its model, before the next search needs the memory
+        budget = SearchBudget(_seconds_of_search(precision, start, may_repeat=False))
         exact = replace(precision, exact_routing=True)
         result = _routed(verified, options, how, exact, budget)
         result = replace(result, avoided_routing=avoided)
     return replace(result, seconds=perf_counter() - start, ended_by_budget=budget.ended_search)
 
 
-def _exceeds_by_routing(result: Quantized) -> bool:
-    """Whether changed choices inside the model may exceed the tolerance on values like the samples.
+def _avoids_untested_routing(precision: PrecisionOptions) -> bool:
+    """Whether what determines a choice is kept in float32 if the samples do not show its changes.
 
     Only the metric ``largest`` bounds each element: a few changed choices hardly change a mean.
     Other choices due to float16 are not avoided: models are trained and run in 16 bits.
     """
-    precision = result.options
     if precision.exact_routing is not None or precision.metric != "largest":
         return False
-    if precision.scheme not in ("int8", "int4"):
-        return False
-    return is_untested(result.routing)
+    return precision.scheme in ("int8", "int4")
+
+
+def _seconds_of_search(
+    precision: PrecisionOptions, start: float, *, may_repeat: bool
+) -> float | None:
+    """The time of a search that begins now: half of the budget if another one may follow, else the
+    rest of it, which is at least half.
+    """
+    if precision.budget is None:
+        return None
+    half = precision.budget / 2
+    return half if may_repeat else max(half, precision.budget - (perf_counter() - start))
 
 
 def _routed(
@@ -129,6 +142,7 @@ def _routed(
         in_float16 = precision.computes_in_float16(options.provider)
         return Quantized(floats, (), precision, reason=str(error), in_float16=in_float16)
     if not result.applied and precision.io_types == "float32":
+        how.sink.discard(result.verified.proto)
         floats = _in_float32(verified, options, how)
         reason = "no operator was chosen" if budget.ended_search else _unfit(result)
         return replace(result, verified=floats, comparisons=(), worst=None, reason=reason)

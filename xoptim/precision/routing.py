@@ -226,6 +226,11 @@ def _routers(model: onnx.ModelProto) -> list[_Router]:
     ]
 
 
+def has_routers(model: onnx.ModelProto) -> bool:
+    """Whether the main graph has nodes that choose by scores, and whose indices are read."""
+    return bool(_routers(model))
+
+
 def _router(node: onnx.NodeProto) -> _Router:
     attributes = {attribute.name: attribute.i for attribute in node.attribute}
     is_smallest = node.op_type == "ArgMin" or not attributes.get("largest", 1)
