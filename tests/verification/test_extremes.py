@@ -516,4 +516,4 @@ def test_a_difference_under_optimizations_that_rounding_makes_is_a_doubt() -> No
     other = f"{head} {{ {power} r = Pow(n, k) p = Mul(c, n) q = Mul(p, r) y = Sin(q) }}"
     report = check(original, other, exactness="rounding")
     assert report.status == "not verified"
-    assert report.reason.endswith("; this may be rounding, but by too much to accept it")
+    assert report.reason.endswith("; this may be rounding, but is too large to be accepted")

@@ -95,7 +95,7 @@ def test_an_original_that_the_provider_computes_wrongly(monkeypatch: pytest.Monk
     assert report.status == "equal"
     assert (
         report.notes[0]
-        == "on webgpu, the original computes output 'y' wrongly; the result agrees with the"
-        " original on the CPU"
+        == "on webgpu, the original computes output 'y' wrongly; the optimized model agrees with"
+        " the original on the CPU"
     )
     assert judged(CLIPPED, lambda x: x > 0, monkeypatch, is_original=True).status == "different"

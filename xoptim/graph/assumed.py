@@ -141,8 +141,8 @@ def misfit(assumptions: Assumptions, proto: onnx.ModelProto) -> str:
                 f"{listed(_dynamic(sizes))}"
             )
     numbers = {name: size for name, size in sizes.items() if size is not None}
-    if broken := assumptions.broken(numbers):
-        return f"assumption {broken!r} contradicts the size that the model declares"
+    if contradiction := assumptions.broken(numbers):
+        return f"assumption {contradiction!r} contradicts the size that the model declares"
     for word, name in assumptions.values:
         if name and name not in inputs:
             return (

@@ -35,7 +35,7 @@ from xoptim.system.machine import cores
 
 def check_external_data(proto: ModelProto, base_dir: Path, *, may_be_missing: bool = False) -> None:
     """Raise `ModelError` for external data that is outside the folder of the model, missing, or too
-    short.
+    short; ``may_be_missing``: whether missing and short files are accepted.
     """
     for tensor in filter(is_external, stored_tensors(proto)):
         try:
@@ -94,12 +94,12 @@ def external_locations(proto: ModelProto) -> list[str]:
 
 
 def has_external_data(proto: ModelProto) -> bool:
-    """Whether any weight is in a file of its own."""
+    """Whether any weight is external data."""
     return any(map(is_external, stored_tensors(proto)))
 
 
 def external_bytes(graph: GraphProto) -> int:
-    """Bytes of the weights of a graph and of its subgraphs that are in files of their own."""
+    """Bytes of the external data of a graph and of its subgraphs."""
     return sum(
         Tensor.from_proto(tensor).nbytes for tensor in filter(is_external, _graph_tensors(graph))
     )
@@ -367,17 +367,17 @@ def _boxes(tensor: Tensor) -> Iterator[Box]:
     """
     shape, rank = tensor.shape, len(tensor.shape)
     budget = max(PART // (bits(tensor.dtype) // 8), 1)
-    fast = [
+    fast_axes = [
         axis
         for axis in (tensor.fast_axes() if isinstance(tensor, View) else ())
         if axis != rank - 1
     ]
     lengths = [1] * rank
     for number, axis in enumerate(
-        (rank - 1, *fast, *reversed([a for a in range(rank - 1) if a not in fast]))
+        (rank - 1, *fast_axes, *reversed([a for a in range(rank - 1) if a not in fast_axes]))
     ):
         # Write long runs, and read runs that are not too short.
-        limit = budget // _MIN_RUN if fast and number == 0 else budget
+        limit = budget // _MIN_RUN if fast_axes and number == 0 else budget
         lengths[axis] = max(min(shape[axis], limit), 1)
         budget = max(budget // lengths[axis], 1)
     for starts in product(

@@ -102,7 +102,7 @@ class Graph:
 
     @property
     def pinned(self) -> set[str]:
-        """Names that training info refers to: they are never renamed or removed."""
+        """Names in training info and quantization annotations: never renamed or removed."""
         return self.references.pinned
 
     def is_input(self, name: str) -> bool:

@@ -144,10 +144,10 @@ def _fetched(
     address: str, remote: HubFile, file: str, folder: Path, limit: int | None = None
 ) -> Path:
     """A file of the repository in a local folder; ``limit`` is its maximal number of bytes."""
-    place = folder / file
+    target = folder / file
     with suppress(OSError):
-        if place.is_symlink() or not (place.is_file() or place.is_dir()):
-            place.unlink()
+        if target.is_symlink() or not (target.is_file() or target.is_dir()):
+            target.unlink()
     try:
         _check_size(remote, file, folder, limit)
         path = _hub.hf_hub_download(
@@ -167,7 +167,7 @@ def _fetched(
 def _check_size(remote: HubFile, file: str, folder: Path, limit: int | None) -> None:
     """Raise `OSError` for a file that is too large, or does not fit on the disk.
 
-    Where the size is unknown, the download gives the reason.
+    A file of unknown size is not checked: the download reports its errors.
     """
     if (folder / file).is_file():  # it is replaced only if it has changed
         return

@@ -182,7 +182,7 @@ def load_bodies(graph: Graph, node: Node) -> None:
     if subgraphs:
         if len(list(around(graph))) >= DEEPEST:
             raise ModelError(
-                f"its subgraphs are nested more than {DEEPEST} deep, which no protobuf can hold"
+                f"the subgraphs are nested more than {DEEPEST} deep, which no protobuf can hold"
             )
         # Set before the first is loaded: if one is invalid, captures of earlier ones are released.
         node.bodies = bodies = {}
@@ -218,10 +218,8 @@ def _sort(graph: Graph) -> None:
     try:
         sorter.prepare()
     except graphlib.CycleError as error:
-        stuck = nodes[min(error.args[1])]
-        raise ModelError(
-            f"the nodes form a cycle through {stuck.name or stuck.op_type!r}"
-        ) from error
+        node = nodes[min(error.args[1])]
+        raise ModelError(f"the nodes form a cycle through {node.name or node.op_type!r}") from error
     for node in nodes:
         graph.nodes.unlink(node)
     ready: list[int] = []

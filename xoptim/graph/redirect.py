@@ -20,8 +20,8 @@ def can_rename(graph: Graph, old: str, new: str) -> bool:
 def can_redirect(graph: Graph, old: str, new: str) -> bool:
     """Whether `redirect` would succeed.
 
-    The names can change, the producer of ``new`` can compute an output ``old``, and runtimes load
-    the model where ``new`` is a constant.
+    The names can change, and runtimes load the model where ``new`` is a constant. If ``old`` is an
+    output, the producer of ``new`` can compute it instead.
     """
     constant = graph.tensor(new)
     if not can_rename(graph, old, new) or (

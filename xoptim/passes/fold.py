@@ -88,7 +88,7 @@ class FoldConstants(GraphPass):
 
 
 class WriteExpanded(Step):
-    """Writes repeating constants that are too large for the model as nodes, after all folding."""
+    """Writes repeating constants as nodes if they make the model too large; runs after folding."""
 
     title = "write_expanded"
 
@@ -213,15 +213,15 @@ class Folder:
         views = None if is_pending else views_of(graph, node, operands)
         if views is not None:
             return self._replace(node, views)
-        external = [
+        external_sizes = [
             tensor.nbytes for tensor in operands if tensor is not None and tensor.is_external
         ]
         if (
-            max(external, default=0) > EXTERNAL_LIMIT
-            or self._external + sum(external) > EXTERNAL_BUDGET
+            max(external_sizes, default=0) > EXTERNAL_LIMIT
+            or self._external + sum(external_sizes) > EXTERNAL_BUDGET
         ):
             return self._refuse(node, "an operand is large external data")
-        self._external += sum(external)
+        self._external += sum(external_sizes)
         inputs = (
             []
             if is_pending

@@ -47,7 +47,9 @@ def may_repeat(graph: Graph, node: Node) -> bool:
 
 
 def may_be_constant(graph: Graph, node: Node, pending: Collection[str]) -> bool:
-    """Whether a node may be constant (fast): elements are known, or operand 0 is stored."""
+    """Check quickly whether a node may be constant: its elements are known, or its first operand is
+    stored or pending.
+    """
     info = graph.known(node.output[0]) if node.output else None
     if info is not None and info.data is not None:
         return True

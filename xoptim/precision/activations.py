@@ -28,7 +28,7 @@ negative numbers that a mask adds, so the range of such a result is not known.
 _MULTIPLYING: Final = frozenset(("MatMul", "FusedMatMul", "Gemm", "Conv", "ConvTranspose"))
 """Operators that compute with integers, whatever type their result has."""
 _FUSED: Final = frozenset(("Relu", "Clip"))
-"""Functions that runtimes fuse with the MatMul or convolution that they read."""
+"""Activation functions that runtimes fuse with the preceding MatMul or convolution."""
 _MOVING: Final = KEEPING | {"Split"}
 _CONVERSIONS: Final = frozenset(("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"))
 
@@ -40,8 +40,8 @@ class ActivationReader:
     Attributes:
         reads: the activations that it reads quantized; none for a Softmax, which takes twice the
             time in onnxruntime and OpenVINO when it reads integers.
-        result: the activation that it computes; empty for a MatMul and where the activation is an
-            output of the model, which need not be quantized.
+        result: the activation that it computes; empty for a MatMul or convolution, and for an
+            output of the model that no operator reads, which need not be quantized.
         weights_result: the result of a MatMul or convolution by constant weights, which is
             quantized with its weights or not at all; empty for others.
         op_type: of the operator; empty for a function.
@@ -200,7 +200,11 @@ class _ActivationFinder:
             self._inactive.update(node.output)
 
     def _continue(self, node: onnx.NodeProto, names: list[str]) -> None:
-        """Record a node that reads one activation: it belongs to the function of the activation."""
+        """Record a node that reads one activation.
+
+        A fused bias, Relu or Clip computes another activation. Other nodes belong to the function
+        of the activation that they read.
+        """
         if names[0] in self._bare and _is_fused(node, self._sizes):
             self._bare.discard(names[0])
             self._roots[node.output[0]] = node.output[0]
@@ -220,7 +224,9 @@ class _ActivationFinder:
         )
 
     def _may_apply_mask(self, node: onnx.NodeProto, names: Iterable[str]) -> bool:
-        """Whether a node may apply a mask: an operand has no range, or is no activation."""
+        """Whether a node may apply a mask: an operand has no range, or is computed from inputs
+        that are no activations.
+        """
         if node.op_type not in _MASKING:
             return False
         condition = node.input[0] if node.op_type == "Where" else ""
@@ -236,7 +242,7 @@ class _ActivationFinder:
         return ActivationReader(reads, result, weighted, node.op_type)
 
     def _source(self, name: str) -> str:
-        """The tensor from which operators that only move elements make a tensor."""
+        """The tensor whose elements data movement copies to a tensor, else the tensor itself."""
         while name in self._sources:
             name = self._sources[name]
         return name

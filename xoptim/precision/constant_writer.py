@@ -31,7 +31,10 @@ class ConstantWriter:
         self._tensors: list[onnx.TensorProto] = []
 
     def write(self, pattern: type[StoringPattern], numbers: np.ndarray) -> None:
-        """Store the numbers, and give the widened ones the name of the constant."""
+        """Store the numbers, and give their float32 form the name of the constant.
+
+        In an embedding that only a Cast widens, this Cast moves after the operators that read rows.
+        """
         graph = self._removed()
         pattern.stored(self, self._store, numbers)
         graph.initializer.extend(self._tensors)

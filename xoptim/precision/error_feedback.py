@@ -86,7 +86,7 @@ def feedback_blocks(matrix: np.ndarray, curvature: Curvature, form: BlockFormat)
 
 
 def output_error(matrix: np.ndarray, blocks: Blocks, hessian: Numbers, form: BlockFormat) -> float:
-    """‖X(W - Ŵ)‖² of a matrix W and its integers Ŵ, from XᵀX of the activations X."""
+    """‖X(W - Ŵ)‖² of a matrix W and its dequantized blocks Ŵ, from XᵀX of the activations X."""
     total = 0.0
     for start in range(0, matrix.shape[1], _COLUMNS):
         part = Blocks(*(numbers[:, start : start + _COLUMNS] for numbers in blocks))
@@ -149,16 +149,17 @@ class _Rounding:
         residual = self._dequantized() - self._columns
         for block in range(len(self._scales)):
             rows = slice(block * size, min((block + 1) * size, len(residual)))
-            slopes = damped[rows] @ residual
-            slopes += self._fit_scale(block, rows, damped[rows, rows], residual, slopes)
+            gradient = damped[rows] @ residual
+            gradient += self._fit_scale(block, rows, damped[rows, rows], residual, gradient)
             scale = self._scales[block]
             for row in range(rows.start, rows.stop):
-                target = self._integers[row] - slopes[row - rows.start] / damped[row, row] / scale
+                step = gradient[row - rows.start] / damped[row, row] / scale
+                target = self._integers[row] - step
                 integers = np.clip(np.rint(target), 0, self._form.largest)
                 change = (integers - self._integers[row]) * scale
                 self._integers[row] = integers
                 residual[row] += change
-                slopes += damped[rows, row, None] * change
+                gradient += damped[rows, row, None] * change
 
     def blocks(self) -> Blocks:
         return Blocks(
@@ -171,8 +172,8 @@ class _Rounding:
         """Search the scales and zero points of the block that begins with a row."""
         rows = slice(row, min(row + self._form.size, len(weights)))
         block = row // self._form.size
-        searched = searched_blocks(weights[rows], self._form, importance[rows])
-        self._scales[block], self._zeros[block] = searched.scales[0], searched.zeros[0]
+        blocks = searched_blocks(weights[rows], self._form, importance[rows])
+        self._scales[block], self._zeros[block] = blocks.scales[0], blocks.zeros[0]
 
     def _round(self, row: int, numbers: Numbers) -> Numbers:
         """Round the numbers of a row; returns the dequantized numbers."""
@@ -188,18 +189,18 @@ class _Rounding:
         return matrix
 
     def _fit_scale(
-        self, block: int, rows: slice, hessian: Numbers, residual: Numbers, slopes: Numbers
+        self, block: int, rows: slice, hessian: Numbers, residual: Numbers, gradient: Numbers
     ) -> Numbers:
-        """Fit the scale of a block by least squares; returns the change of the slopes."""
+        """Fit the scale of a block by least squares; returns the change of the gradient."""
         steps = self._integers[rows] - self._zeros[block]
         curved = hessian @ steps
         curvature = (steps * curved).sum(axis=0)
-        move = (steps * slopes).sum(axis=0) / np.where(curvature > 0, curvature, 1)
+        step = (steps * gradient).sum(axis=0) / np.where(curvature > 0, curvature, 1)
         old = self._scales[block]
-        new = (old - move).astype(np.float32).astype(np.float64)
+        new = (old - step).astype(np.float32).astype(np.float64)
         is_fit = (curvature > 0) & (new > np.finfo(np.float32).tiny)
         self._scales[block] = np.where(is_fit, new, old)
         change = self._scales[block] - old
         residual[rows] += steps * change
-        change_of_slopes: Numbers = curved * change
-        return change_of_slopes
+        change_of_gradient: Numbers = curved * change
+        return change_of_gradient

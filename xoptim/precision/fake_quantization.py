@@ -44,7 +44,7 @@ def fake_quantized(
         only: the results to quantize: a mapping to the pattern of each result, or a collection of
             results for which any pattern may apply. ``None`` for all results.
         provider: execution provider for which the patterns apply.
-        observed: facts about tensors on samples.
+        observed: calibration data; see `Observed`.
         cpu: see `OptimizationOptions.cpu`.
 
     Returns:

@@ -91,8 +91,8 @@ def _sources(node: NodeProto, constants: set[str]) -> Sequence[str]:
     if node.op_type in _MOVING:
         return node.input[:1]
     if node.op_type in _SCALING:
-        computed = [name for name in node.input if name not in constants]
-        return computed if len(computed) == 1 else ()
+        names = [name for name in node.input if name not in constants]
+        return names if len(names) == 1 else ()
     return ()
 
 

@@ -90,21 +90,21 @@ def quantize(
     budget = SearchBudget(_seconds_of_search(precision, start, may_repeat=may_repeat))
     result = _routed(verified, options, how, precision, budget)
     if may_repeat and is_untested(result.routing):
-        avoided = result.routing
+        routing = result.routing
         how.sink.discard(result.verified.proto)
         del result  # with its model, before the next search needs the memory
         budget = SearchBudget(_seconds_of_search(precision, start, may_repeat=False))
-        exact = replace(precision, exact_routing=True)
-        result = _routed(verified, options, how, exact, budget)
-        result = replace(result, avoided_routing=avoided)
+        precision = replace(precision, exact_routing=True)
+        result = _routed(verified, options, how, precision, budget)
+        result = replace(result, avoided_routing=routing)
     return replace(result, seconds=perf_counter() - start, ended_by_budget=budget.ended_search)
 
 
 def _avoids_untested_routing(precision: PrecisionOptions) -> bool:
-    """Whether what determines a choice is kept in float32 if the samples do not show its changes.
+    """Whether routing stays exact if the samples do not show what its changes do to the outputs.
 
     Only the metric ``largest`` bounds each element: a few changed choices hardly change a mean.
-    Other choices due to float16 are not avoided: models are trained and run in 16 bits.
+    Routing that float16 changes is accepted: models are trained and run in 16 bits.
     """
     if precision.exact_routing is not None or precision.metric != "largest":
         return False
@@ -130,7 +130,7 @@ def _routed(
     precision: PrecisionOptions,
     budget: SearchBudget,
 ) -> Quantized:
-    """The quantized model, with the share of choices that quantization changes; see `quantize`."""
+    """The quantized model, with how often quantization changes routing; see `quantize`."""
     try:
         result = (
             _weights_for_float16(verified, options, how, precision, budget)
@@ -138,19 +138,19 @@ def _routed(
             else _quantized(verified, options, how, precision, budget)
         )
     except NothingToQuantizeError as error:
-        floats = _in_float32(verified, options, how)
+        model = _in_float32(verified, options, how)
         in_float16 = precision.computes_in_float16(options.provider)
-        return Quantized(floats, (), precision, reason=str(error), in_float16=in_float16)
+        return Quantized(model, (), precision, reason=str(error), in_float16=in_float16)
     if not result.applied and precision.io_types == "float32":
         how.sink.discard(result.verified.proto)
-        floats = _in_float32(verified, options, how)
+        model = _in_float32(verified, options, how)
         reason = "no operator was chosen" if budget.ended_search else _unfit(result)
-        return replace(result, verified=floats, comparisons=(), worst=None, reason=reason)
+        return replace(result, verified=model, comparisons=(), worst=None, reason=reason)
     return with_routing(result, verified, how)
 
 
 def with_routing(result: Quantized, original: VerifiedModel, how: Plan) -> Quantized:
-    """A result, together with the share of choices inside the model that quantization changes."""
+    """A result, with how often quantization changes routing inside the model."""
     if result.reason or result.fault:
         return result
     models = [(model.proto, model.base_dir) for model in (original, result.verified)]
@@ -170,7 +170,7 @@ def _weights_for_float16(
 
     The error of both steps together is measured against the optimized model.
     """
-    storing = replace(
+    weight_precision = replace(
         precision,
         io_types="float32",
         weights_only=True,
@@ -179,28 +179,28 @@ def _weights_for_float16(
             name: _SHARE_OF_WEIGHTS * tolerance for name, tolerance in precision.tolerances.items()
         },
     )
-    plain = replace(options, provider="cpu", max_growth=0)
-    stored = _quantized(verified, plain, how, storing, budget)
-    if stored.fault or not stored.applied:
-        return replace(stored, options=precision, in_float16=True)
+    cpu_options = replace(options, provider="cpu", max_growth=0)
+    quantized = _quantized(verified, cpu_options, how, weight_precision, budget)
+    if quantized.fault or not quantized.applied:
+        return replace(quantized, options=precision, in_float16=True)
     settings = replace(how.verify.checks.settings, level="all")
     original = with_least_opset(verified, FLOAT16_SCALES_OPSET), verified.base_dir
-    reference = FloatReference.of(*original, stored.samples, precision, settings)
-    weights = with_float16_scales(stored.verified.proto)
-    model = joined(stored.verified, as_it_is(Source(weights, stored.verified.base_dir), plain, how))
-    computing = replace(precision.with_scheme("float16"), compute="float16")
+    reference = FloatReference.of(*original, quantized.samples, precision, settings)
+    source = Source(with_float16_scales(quantized.verified.proto), quantized.verified.base_dir)
+    model = joined(quantized.verified, as_it_is(source, cpu_options, how))
+    float16_precision = replace(precision.with_scheme("float16"), compute="float16")
     if _runs_contrib_operators(options):
         options = replace(options, patterns=Query.of(options.patterns).including(_MATMUL_N_BITS))
-    computed = _quantized(model, options, how, computing, budget, reference)
-    count = f"{len(computed.operators)} operators in float16"
+    result = _quantized(model, options, how, float16_precision, budget, reference)
+    count = f"{len(result.operators)} operators in float16"
     return replace(
-        computed,
-        comparisons=[*stored.comparisons, *computed.comparisons],
-        options=replace(precision, goal=stored.options.goal),
-        choices=stored.choices,
-        applied={**computed.applied, **stored.applied},
-        description=", ".join([*stored.counts, count]),
-        preprocessing=(*stored.preprocessing, *computed.preprocessing),
+        result,
+        comparisons=[*quantized.comparisons, *result.comparisons],
+        options=replace(precision, goal=quantized.options.goal),
+        choices=quantized.choices,
+        applied={**result.applied, **quantized.applied},
+        description=", ".join([*quantized.counts, count]),
+        preprocessing=(*quantized.preprocessing, *result.preprocessing),
     )
 
 

@@ -31,8 +31,7 @@ class Quantized(JsonResult):
     """The result of a quantization.
 
     Attributes:
-        verified: the model. Its comparison is that of the optimized float32 model with the
-            original.
+        verified: the model. Its ``reports`` compare the optimized float32 model with the original.
         comparisons: comparisons with the fake-quantized model.
         options: the options of the caller, with the goal and the exact routing that were used.
         choices: the decision for each operator and constant that can be quantized.
@@ -51,7 +50,7 @@ class Quantized(JsonResult):
         activation_bits: bits of the results of operators; 0 if operators were chosen one by one.
         activations: names of the quantized activations between operators (static int8).
         target: name of the target for which the scheme was chosen; empty where a user chose it.
-        cpu: CPUs on which integers are exact; see `OptimizationOptions.cpu`.
+        cpu: CPUs on which int8 MatMuls are exact; see `OptimizationOptions.cpu`.
         ended_by_budget: whether the search ended with its budget.
         routing: how often quantization changes what nodes choose inside the model, such as experts.
         avoided_routing: how often it would have done so; empty unless the operators that determine
@@ -127,11 +126,9 @@ class Quantized(JsonResult):
     @property
     def fault(self) -> str:
         """The reason not to use the model, empty when there is none."""
-        wrong = next((report for report in self.comparisons if report.status == "different"), None)
-        if wrong is not None:
-            return (
-                f"{self.computed} differ from float32 on the same quantized values: {wrong.reason}"
-            )
+        reasons = [report.reason for report in self.comparisons if report.status == "different"]
+        if reasons:
+            return f"{self.computed} differ from float32 on the same quantized values: {reasons[0]}"
         if self.verified.each is not None and self.verified.each.disagreements:
             return str(self.verified.each.disagreements[0])
         worst = self.worst
@@ -213,8 +210,10 @@ class Quantized(JsonResult):
 
     @property
     def routing_text(self) -> str:
-        """A text: how often quantization changes a choice inside the model, or would change it,
-        and the option for the other way; empty if choices hardly change.
+        """How often quantization changes a choice inside the model, and the option that avoids it.
+
+        For avoided changes, how often it would, and the option that quantizes the operators. Empty
+        if choices hardly change.
         """
         return avoided_text(self.avoided_routing) or routing_text(self.routing)
 
@@ -241,11 +240,10 @@ class Quantized(JsonResult):
         }
         if not decisions:
             return []
-        floats = {name: decisions[name] for name in decisions.keys() - self.operators.keys()}
-        count = f"{len(decisions) - len(floats)} of {len(decisions)} operators quantized"
-        return [
-            f"{count}{self._why_float32(floats.values(), is_all=len(floats) == len(decisions))}"
-        ]
+        refusals = [decisions[name] for name in decisions.keys() - self.operators.keys()]
+        count = f"{len(decisions) - len(refusals)} of {len(decisions)} operators quantized"
+        is_all = len(refusals) == len(decisions)
+        return [f"{count}{self._why_float32(refusals, is_all=is_all)}"]
 
     def _why_float32(self, decisions: Collection[Decision], *, is_all: bool) -> str:
         if not decisions:

@@ -21,7 +21,7 @@ from xoptim.preparation.ports import defined_names
 
 
 class WeightOnlyQuantizer:
-    """The large constants of a model, and the numbers that they have in lower precision.
+    """The large constants of a model, and their float32 values after storage in lower precision.
 
     Args:
         model: the model.
@@ -43,8 +43,8 @@ class WeightOnlyQuantizer:
         """The forms in which each constant can be stored.
 
         Args:
-            operators: operators that can be quantized. A constant that one of them reads as its
-                weights gets further forms of this operator.
+            operators: operators that can be quantized. The forms of their weights are candidates
+                for the same result.
             keep_small: leave `small_constants` as they are.
         """
         small = small_constants(self._constants.values()) if keep_small else set()
@@ -81,7 +81,7 @@ class WeightOnlyQuantizer:
         return candidates
 
     def feeds(self, forms: Mapping[str, str]) -> dict[str, np.ndarray]:
-        """The numbers of constants in lower precision, and of those that a Cast widens.
+        """The float32 values of constants in lower precision, and of all others that a Cast widens.
 
         The arrays are kept for the next call.
 

@@ -39,8 +39,9 @@ def _relative(names: Iterable[str]) -> Scope:
 
 
 def scopes_of(nodes: Iterable[Node]) -> list[Scope | None]:
-    """The scopes of the nodes at one place of all copies of a block, ``None`` for repeated scopes:
-    a rewrite of many nodes gives all new nodes the scope of one node.
+    """The scopes of corresponding nodes in all copies of a block, ``None`` if empty or repeated.
+
+    A rewrite of many nodes gives all new nodes the scope of one node.
     """
     scopes = [scope_of(node) for node in nodes]
     return [scope if scope and scopes.count(scope) == 1 else None for scope in scopes]
@@ -107,6 +108,6 @@ class BlockNames:
 
 
 def _operators(nodes: Sequence[Node]) -> str:
-    """The first operators of a block, and their number."""
+    """The first operators of a block, and the number of its nodes."""
     kinds = list(dict.fromkeys(node.op_type for node in nodes))
     return "_".join((*kinds[:3], str(len(nodes))))

@@ -59,7 +59,7 @@ def judge(op_type: str, version: int) -> Judgement:
     """The judgement of the change of a standard operator in an operator set.
 
     A change without an adapter is accepted when the operator only got more element types, and its
-    text is the same; or when every call stays valid and the change was reviewed.
+    documentation is the same; or when every call stays valid and the change was reviewed.
     """
     step = (op_type, version)
     if step in ADAPTERS:

@@ -42,8 +42,10 @@ def one_axis(call: OpsetCall) -> None:
 
 
 def _reshape_copies_zeros(shape: Shape | None, first: int) -> bool:
-    """Whether the flattened tensor is 0 at the axis of each dimension that may be 0: Reshape copies
-    it from there.
+    """Whether Reshape can restore the dimensions that may be 0.
+
+    A 0 in its shape copies the dimension of the flattened tensor at the same axis, which must be 0
+    as well.
     """
     if shape is None:
         return False
@@ -98,12 +100,12 @@ def scale_of_channels(call: OpsetCall) -> None:
         sizes = call.make(
             "Concat", [group_count, call.make("Div", [call.size_of(1), group_count])], axis=0
         )
-    for place in (1, 2):
-        table = call.make(
+    for index in (1, 2):
+        expanded = call.make(
             "Expand",
-            [call.make("Unsqueeze", [call.inputs[place], call.integers([1], "axes")]), sizes],
+            [call.make("Unsqueeze", [call.inputs[index], call.integers([1], "axes")]), sizes],
         )
-        call.inputs[place] = call.make("Reshape", [table, call.integers([-1], "shape")])
+        call.inputs[index] = call.make("Reshape", [expanded, call.integers([-1], "shape")])
     if info.dtype in _STASHED:
         call.attributes["stash_type"] = info.dtype
 

@@ -118,7 +118,7 @@ def _is_kept(size: Dim, copied: Shape) -> bool:
 def integer_remainder(call: OpsetCall) -> None:
     """Mod 28: without ``fmod``, it also takes floating-point numbers."""
     if not call.get("fmod") and call.info().dtype in (0, *_FLOATS):
-        raise Refused("it may round down floating-point numbers (fmod=0)")
+        raise Refused("it may compute a floored remainder of floating-point numbers (fmod=0)")
 
 
 def third_operand(call: OpsetCall) -> None:

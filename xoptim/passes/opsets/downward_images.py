@@ -44,7 +44,7 @@ def whole_windows(call: OpsetCall) -> None:
         for pad, stride, size, dilation in zip(pads, strides, kernel, dilations, strict=True)
     ):
         return
-    raise Refused("its last window may begin after the end (ceil_mode), and would count there")
+    raise Refused("its last window may begin after the end (ceil_mode), and is not dropped there")
 
 
 def all_axes(call: OpsetCall) -> None:

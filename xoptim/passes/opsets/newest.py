@@ -111,16 +111,18 @@ _FUSED_TYPES: Final = (TensorProto.FLOAT, TensorProto.FLOAT16)
 _MAX_ADDED: Final = 0.05
 """Fraction of nodes that the newest set may add."""
 _SIGNED_SINCE: Final = 21
-"""Operator set of QuantizeLinear whose type may be an attribute."""
+"""Operator set since which the result type of QuantizeLinear may be an attribute."""
 _MOVED_BEFORE_QUANTIZING: Final = operators_with(Trait.MOVES) - {"Expand", "Identity", "Tile"} | {
     "Einsum",
     "MaxPool",
 }
-"""Operators after which onnxruntime quantizes again what was dequantized before them, and operators
-that patterns replace by such operators.
+"""Operators after which onnxruntime inserts a QuantizeLinear if a DequantizeLinear precedes them,
+and operators that patterns replace by such operators.
 """
 _MULTIPLYING: Final = frozenset(("Conv", "ConvTranspose", "Gemm", "MatMul", "QuantizeLinear"))
-"""Operators that end a search for those: no pattern moves elements before them instead of after."""
+"""Operators that end a search for `_MOVED_BEFORE_QUANTIZING`: no pattern moves data movement from
+after them to before them.
+"""
 _BODY_OPERATORS: Final = {"Bernoulli": "RandomUniformLike"}
 """Operators that run as functions, and an operator of the body that may have no kernel of a newer
 set.
@@ -183,27 +185,29 @@ def newest_for(model: Model, provider: str) -> int:
     target = newest_that_loads()
     present = model.opsets.get("", onnx.defs.onnx_opset_version())
     while target > present:
-        lost = _lost_since(model, provider, present, target)
-        if lost is None:
+        version = _lost_since(model, provider, present, target)
+        if version is None:
             try:
-                planned = plan(model, target)
+                opset_plan = plan(model, target)
             except CannotBeRaised as error:
-                lost = error.version
+                version = error.version
             else:
-                if not _flattens_many(planned, model):
+                if not _flattens_many(opset_plan, model):
                     return target
-                lost = ONE_AXIS_SINCE
-        target = lost - 1
+                version = ONE_AXIS_SINCE
+        target = version - 1
     return present
 
 
-def _flattens_many(planned: OpsetPlan, model: Model) -> bool:
+def _flattens_many(opset_plan: OpsetPlan, model: Model) -> bool:
     """Whether raising adds many nodes around Softmax and its relatives, which no longer flatten
     their operand.
 
     In a small model, the fusions of newer sets may save fewer nodes than that.
     """
-    added = sum(len(calls) - 1 for node, calls in planned.calls.items() if node.op_type in ONE_AXIS)
+    added = sum(
+        len(calls) - 1 for node, calls in opset_plan.calls.items() if node.op_type in ONE_AXIS
+    )
     return added > _MAX_ADDED * sum(len(graph.nodes) for graph in model.graphs())
 
 
@@ -211,14 +215,14 @@ def _lost_since(model: Model, provider: str, present: int, target: int) -> int |
     """The first operator set up to ``target`` in which an operator has no kernel any more, or a
     slower one; ``None`` without any.
     """
-    used = _operators_of(model)
-    if any(_is_expanded(provider, op_type, types, present) for op_type, types in used.items()):
+    types_of = _operators_of(model)
+    if any(_is_expanded(provider, op_type, types, present) for op_type, types in types_of.items()):
         return present + 1
     breaks_signed = present < _SIGNED_SINCE and _moves_signed(model) and not _loads_moved_signed()
     for version in range(present + 1, target + 1):
         if breaks_signed and version == _SIGNED_SINCE:
             return version
-        for op_type, types in (*used.items(), *((name, _FUSED_TYPES) for name in _fused())):
+        for op_type, types in (*types_of.items(), *((name, _FUSED_TYPES) for name in _fused())):
             if slows_down(provider, op_type, version) or _loses_kernel(
                 provider, op_type, types, version
             ):
@@ -264,7 +268,7 @@ def _is_moved(graph: Graph, names: list[str]) -> bool:
 
 @cache
 def _loads_moved_signed() -> bool:
-    """Whether onnxruntime loads such a model of operator set 21.
+    """Whether onnxruntime loads a model of operator set 21 that moves dequantized int8 numbers.
 
     Version 1.32 does not: it quantizes the moved numbers again, with the type of the zero point as
     an attribute, and a zero point of another type.

@@ -15,7 +15,7 @@ Operand: TypeAlias = "Term | str | np.ndarray[Any, Any]"
 _MAX_VISITS: Final = 100
 """Maximal number of values that are considered for the plan of one value."""
 _MAX_LENGTH: Final = 8
-"""Longer vectors are composed as they are now."""
+"""Longer vectors are neither split into parts nor computed by one operation of all elements."""
 _MAX_CANDIDATES: Final = 4
 """Maximal number of tensors, vectors and operations that are compared for one value."""
 

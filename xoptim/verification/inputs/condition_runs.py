@@ -39,7 +39,7 @@ class ConditionRuns:
         Args:
             runs: the runs so far; grows.
             probe: runs the original.
-            largest: sizes that every other run uses, where the original accepts them.
+            largest: sizes for every second run of a condition, if the original accepts them.
         """
         goals_left = list(self._goals.branches())
         if self._is_tiny:
@@ -73,22 +73,22 @@ class ConditionRuns:
     def _undecided(self, goals: Sequence[Goal], runs: Sequence[ReferenceRun]) -> list[Goal]:
         """The goals whose conditions are the same for all elements in a usual run."""
         names = list(dict.fromkeys(goal.condition for goal in goals))
-        usual = [run for run in runs if not run.is_probe][:1]
+        usual_runs = [run for run in runs if not run.is_probe][:1]
         try:
-            values = [self._evaluate(names, run.feeds) for run in usual] if names else []
+            values = [self._evaluate(names, run.feeds) for run in usual_runs] if names else []
         except RunError:
             return []
-        mixed = {
+        mixed_conditions = {
             name
             for results in values
             for name, value in results.items()
             if np.asarray(value).any() and not np.asarray(value).all()
         }
-        return [goal for goal in goals if goal.condition not in mixed]
+        return [goal for goal in goals if goal.condition not in mixed_conditions]
 
 
 def planned_at(sizes: Sizes, planning: Planning) -> Planning:
-    """The same plan, but always at some sizes."""
+    """The same plan, always at the given sizes."""
 
     def plan(_: Sizes, run: int, gentle: bool) -> RunPlan:
         return planning(sizes, run, gentle)

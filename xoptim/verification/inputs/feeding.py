@@ -61,8 +61,8 @@ FeedSource: TypeAlias = Literal[
 """The kind of the values of a run.
 
 ``drawn``: elements of an example; ``overridden``: other initializers; ``operands``: other bounds,
-axes and targets; ``branches``: reach another branch; ``goal``: decide a condition; ``mask``: masks
-that keep nothing, one position or all but one; ``strings``: matches of patterns; ``items``:
+axes and target shapes; ``branches``: reach another branch; ``goal``: decide a condition; ``mask``:
+masks that keep nothing, one position or all but one; ``strings``: matches of patterns; ``items``:
 sequences of other lengths; ``absent``: optional inputs without a value; ``iterations``: loops with
 many iterations; ``small``: on a smaller scale; ``free``: any numbers, whatever nodes prefer;
 ``level``: one number everywhere; other names: see `Style`.
@@ -265,7 +265,7 @@ class Feeding:
         self.gentle_flags = (False, True) if has_daring else (False,)
         self.may_be_wide = has_free_numbers(self.random, self.uses)
         self.may_be_odd = has_free_floats(self.random, self.uses)
-        # number of runs, without those on extreme sizes and further values
+        # number of runs on usual sizes and values
         self.wanted = options.assignments if self.random else 1
         self.preferring = frozenset(preferring(self.random, self.uses))
         self._derived = derived_sizes(model)
@@ -318,7 +318,7 @@ class Feeding:
         )
 
     def styled(self, source: FeedSource, style: Style) -> Planning:
-        """Values of one style; if it names no free inputs, all inputs with preferences are free."""
+        """Values of one style; if `Style.free` is empty, all inputs in ``preferring`` are free."""
         base = style if style.free else style._replace(free=self.preferring)
         numbers, words = self.landmarks.all, self.landmarks.words
         hides_rows, steers = not self._is_narrow(), self._steering()
@@ -338,8 +338,8 @@ class Feeding:
         return plan
 
     def odd_plan(self) -> Planning:
-        """NaN and infinities among the values, and the limits of the type and -0 where rewrites are
-        exact.
+        """NaN and infinities among the values; also the type's limits and -0 if exactness is
+        ``exact``.
         """
         return self.styled(
             "odd", Style(numbers="odd" if self.options.exactness == "exact" else "holes")
@@ -359,7 +359,7 @@ class Feeding:
 def planned_batches(
     model: onnx.ModelProto, options: VerificationOptions
 ) -> Iterator[list[RunPlan]]:
-    """Values for a model that runs in sections: batches of the required runs, to try in turn.
+    """Values for a model that runs in sections: complete sets of runs, to try in turn.
 
     Raises `FeedError` when an input cannot be fed, or a choice of the user does not fit the model.
     """
@@ -416,10 +416,7 @@ def warn_of_missing(model: ModelLike, feeds: Mapping[str, Value]) -> None:
 
 
 def _from_bytes(spec: InputSpec, value: Value) -> Value:
-    """A value that holds the raw bytes of a type that numpy lacks, in this type.
-
-    Any other value as it is.
-    """
+    """Convert raw bytes of a type that numpy lacks to this type; return other values unchanged."""
     if not isinstance(value, np.ndarray) or value.dtype.kind != "V" or value.dtype.isbuiltin:
         return value
     try:
@@ -473,11 +470,11 @@ def check_agreement(
                     f"dimension {name} is {size} in the values of input {spec.name!r}, but "
                     f"{chosen[name]} is given for it"
                 )
-            first, where = bindings.setdefault(name, (size, spec.name))
+            first, first_input = bindings.setdefault(name, (size, spec.name))
             if first != size:
                 raise ChoiceError(
-                    f"dimension {name} is {first} in the values of input {where!r}, but {size} in "
-                    f"the values of input {spec.name!r}"
+                    f"dimension {name} is {first} in the values of input {first_input!r}, but "
+                    f"{size} in the values of input {spec.name!r}"
                 )
 
 

@@ -101,7 +101,7 @@ def _followed(flow: Dataflow, name: str, integral: bool) -> InputKind:
     names = {name}
     while pending:
         value, offset = pending.pop()
-        following = [(alias, offset) for alias in flow.aliases(value)]
+        successors = [(alias, offset) for alias in flow.aliases(value)]
         for use in flow.uses(value):
             kind = _kind(flow, use, result, offset)
             if kind is not None:
@@ -111,9 +111,9 @@ def _followed(flow: Dataflow, name: str, integral: bool) -> InputKind:
                 result.landmarks += [] if number is None else [number - offset]
             step = _step(flow, use)
             if step is not None:
-                following += [(use.scope + out, offset + step) for out in use.node.output]
-        pending += [item for item in following if item[0] not in names]
-        names.update(value for value, _ in following)
+                successors += [(use.scope + out, offset + step) for out in use.node.output]
+        pending += [item for item in successors if item[0] not in names]
+        names.update(value for value, _ in successors)
     result.kind = _settle(kinds, name, integral)
     return result
 
@@ -157,11 +157,11 @@ def _kind(flow: Dataflow, use: Use, result: InputKind, offset: int) -> ValueKind
 
 
 def _limit(
-    flow: Dataflow, use: Use, place: Indices | Lengths, result: InputKind, offset: int
+    flow: Dataflow, use: Use, kind: Indices | Lengths, result: InputKind, offset: int
 ) -> None:
     """Note the sizes of the axes that are indexed; a size that is unknown counts as 1."""
-    table, axis = place
-    shape = flow.shape(use.operand(table))
+    operand, axis = kind
+    shape = flow.shape(use.operand(operand))
     if shape is None:
         result.limits.append((1, offset))
         return
@@ -196,7 +196,9 @@ def _whole_number(flow: Dataflow, use: Use) -> int | None:
 
 
 def _is_mask_use(flow: Dataflow, use: Use) -> bool:
-    """Whether a value is converted to Boolean, or used as in ``(1 - mask) * -10000``."""
+    """Whether a value is cast to Boolean, the condition of a Where, compared with 0 or 1, or used
+    as in ``(1 - mask) * -10000``.
+    """
     node = use.node
     if node.op_type == "Cast":
         return _cast_target(node) == TensorProto.BOOL

@@ -22,11 +22,11 @@ from xoptim.verification.inputs.sized import SizedModel, Sizing
 from xoptim.verification.runs.protos import tensor_bytes
 
 COPIES: Final = 2
-"""Copies of the weights in memory while a model runs: as they are stored, and packed."""
+"""Copies of the weights in memory while a model runs: as they are stored, and prepacked."""
 MAX_COUNT: Final = 1 << 200
 """Largest count of bytes or operations; more may be too many for a float."""
 _MAX_PACKED: Final = 1 << 28
-"""Bytes of weights above which packing takes longer than a verification gains by it."""
+"""Bytes of weights above which prepacking takes longer than it saves in a verification."""
 
 
 class SkippedRun(NamedTuple):
@@ -57,8 +57,8 @@ def is_large(proto: onnx.ModelProto, limit: int | None = None) -> bool:
 
 
 def is_mapped(proto: onnx.ModelProto) -> bool:
-    """Whether most of the weights of a model are in external files, which are mapped when nothing
-    is packed.
+    """Whether most of the weights of a model are in external files, which are memory-mapped
+    unless they are prepacked.
     """
     return 2 * sum(
         tensor_bytes(t) for t in proto.graph.initializer if is_external(t)
@@ -76,7 +76,7 @@ def fits_into_memory(
 
 
 class MemoryNeed:
-    """The least memory of the results of a model, by their inferred shapes.
+    """A lower bound of the memory for the results of a model, by their inferred shapes.
 
     ``limit``: bytes that a run may use.
     """
@@ -145,9 +145,7 @@ def _peak(graph: Graph, sizes: Sizing) -> int:
 
 
 _COUNTLESS: Final = 1 << 90
-"""The number of bytes from which on a message gives a fixed text: it may be too large for a
-float.
-"""
+"""From this many bytes on, a message gives a fixed text: the number may not fit a float."""
 
 
 def size_text(size: int) -> str:
@@ -163,7 +161,7 @@ _RUNS: Final = 5
 """The number of runs, each as long as the first one, that the default budget allows at least."""
 _RELIABLE: Final = 0.05  # seconds; the time of a shorter run is not in proportion to its work
 _WORTH: Final = 1 << 20  # operations; a busy machine delays a run of less work out of proportion
-_SLOWEST: Final = 2e-10  # seconds per operation that are assumed at most after such a run
+_SLOWEST: Final = 2e-10  # seconds per operation; upper limit of an estimate from such a run
 
 
 class RunBudget:

@@ -1,5 +1,5 @@
-"""Convolutions in float64, for which onnxruntime has no kernel: for each position of the kernel an
-Einsum, or a Mul if the convolution is depthwise.
+"""Convolutions in float64, which onnxruntime lacks: an Einsum for each element of the filter, or a
+Mul if the convolution is depthwise.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def window_of(node: NodeProto, weight: Sequence[int] | None) -> Window | None:
         is_depthwise,
         len(node.input) > 2 and bool(node.input[2]),
     )
-    places = math.prod(window.kernel)
-    is_small = 0 < places <= _MAX_POSITIONS and (is_depthwise or groups <= _MAX_GROUPS)
+    count = math.prod(window.kernel)
+    is_small = 0 < count <= _MAX_POSITIONS and (is_depthwise or groups <= _MAX_GROUPS)
     return window if is_small and min(window.pads, default=0) >= 0 else None
 
 
@@ -101,9 +101,9 @@ class _Builder:
             "Pad", ["x"], "padded", ints=[[0, 0, *window.pads[:rank], 0, 0, *window.pads[rank:]]]
         )
         parts: list[str] = []
-        for place in itertools.product(*map(range, window.kernel)):
+        for position in itertools.product(*map(range, window.kernel)):
             parts.append(self._name("part"))
-            yield from self._at(place, parts[-1])
+            yield from self._at(position, parts[-1])
         yield helper.make_node("Sum", parts, ["summed"])
         if not window.has_bias:
             yield helper.make_node("Identity", ["summed"], ["y"])
@@ -111,10 +111,10 @@ class _Builder:
         yield from self._node("Reshape", ["b"], "bias", ints=[[-1] + [1] * rank])
         yield helper.make_node("Add", ["summed", "bias"], ["y"])
 
-    def _at(self, place: Sequence[int], result: str) -> Iterator[NodeProto]:
+    def _at(self, position: Sequence[int], result: str) -> Iterator[NodeProto]:
         """The terms that one position of the kernel adds to the sum."""
         window, axes = self._window, self._axes
-        pairs = list(zip(place, window.kernel, window.dilations, strict=True))
+        pairs = list(zip(position, window.kernel, window.dilations, strict=True))
         starts = [at * step for at, _, step in pairs]
         ends = [LAST_END if at == size - 1 else -(size - 1 - at) * step for at, size, step in pairs]
         shifted, weight, flat = self._name("x"), self._name("w"), self._name("w")
@@ -122,7 +122,7 @@ class _Builder:
             "Slice", ["padded"], shifted, ints=[starts, ends, axes, list(window.strides)]
         )
         yield from self._node(
-            "Slice", ["w"], weight, ints=[list(place), [at + 1 for at in place], axes]
+            "Slice", ["w"], weight, ints=[list(position), [at + 1 for at in position], axes]
         )
         yield from self._node("Squeeze", [weight], flat, ints=[axes])
         if window.is_depthwise:
@@ -146,16 +146,16 @@ class _Builder:
 
     def _split(self, name: str, results: Sequence[str], axis: int) -> Iterator[NodeProto]:
         """Equal parts of an axis, whose length is not known here."""
-        length, size, count = self._name("s"), self._name("s"), self._name("s")
-        yield helper.make_node("Shape", [name], [length])
+        shape, size, count = self._name("s"), self._name("s"), self._name("s")
+        yield helper.make_node("Shape", [name], [shape])
         yield helper.make_node("Constant", [], [count], value_ints=[len(results)])
-        picked, place = self._name("s"), self._name("s")
-        yield helper.make_node("Constant", [], [place], value_ints=[axis])
-        yield helper.make_node("Gather", [length, place], [picked], axis=0)
-        yield helper.make_node("Div", [picked, count], [size])
-        repeated = self._name("s")
-        yield helper.make_node("Expand", [size, count], [repeated])
-        yield helper.make_node("Split", [name, repeated], list(results), axis=axis)
+        length, index = self._name("s"), self._name("s")
+        yield helper.make_node("Constant", [], [index], value_ints=[axis])
+        yield helper.make_node("Gather", [shape, index], [length], axis=0)
+        yield helper.make_node("Div", [length, count], [size])
+        sizes = self._name("s")
+        yield helper.make_node("Expand", [size, count], [sizes])
+        yield helper.make_node("Split", [name, sizes], list(results), axis=axis)
 
     def _mixed(self, x: str, weight: str, result: str) -> NodeProto:
         letters = _LETTERS[: len(self._axes)]

@@ -51,11 +51,11 @@ _MAX_DRAWS: Final = 4  # times that the noise is measured
 _Levels: TypeAlias = dict[str, dict[int, ErrorBin]]
 """Differences that rounding makes in each output, by the magnitude of its elements."""
 _LOGGER = logging.getLogger("xoptim")
-_SUSPICIOUS: Final = 4.0  # units in the last place; smaller differences need no values in double
+_SUSPICIOUS: Final = 4.0  # units in the last place; smaller differences are not checked in float64
 _SUSPICIOUS_HALF: Final = 1.0  # the same in 16 bits, where a bias hides in rounding
-_MAX_ARBITRATED: Final = 3  # runs that break the rule, and are repeated in double
-_MAX_TINY: Final = 32  # the same for a model that runs in almost no time
-_WORK: Final = 1 << 25  # operations; a run of more is repeated only if it breaks the rule
+_MAX_ARBITRATED: Final = 3  # rejected runs that are repeated in float64
+_MAX_TINY: Final = 32  # the same if a differing run takes almost no time
+_WORK: Final = 1 << 25  # operations; a run of more is repeated only if it is rejected
 _LIGHT: Final = 1 << 23  # bytes of weights; a model with more is treated like a run with more work
 
 
@@ -72,9 +72,10 @@ def judge(
 ) -> VerificationReport:
     """Compare a model, whose external data is in ``base_dir``, with runs of the original.
 
-    ``other`` is the same model if it was already read; ``name`` is what messages call it.
-    ``is_part``: whether the models are sections of others, whose interior results may hold
-    infinities and NaN. ``on_step`` is called before each run.
+    ``other`` is ``optimized`` if it was already read; ``name`` is what messages call it.
+    ``is_part``: whether the models are sections of others. Their results may hold infinities and
+    NaN, and differences are not checked in float64 or on the CPU. ``on_step`` is called before each
+    run.
     """
     judging = Judge(options)
     judging.skipped, judging.coverage = reference.skipped, reference.coverage
@@ -110,7 +111,7 @@ def _with_optimizations(report: VerificationReport, outcome: RuntimeOutcome) -> 
     if outcome.note:
         report = replace(report, notes=(*report.notes, outcome.note))
     if outcome.is_doubt:
-        reason = f"{outcome.difference}; this may be rounding, but by too much to accept it"
+        reason = f"{outcome.difference}; this may be rounding, but is too large to be accepted"
         return replace(report, status="not verified", reason=reason, cause="evidence")
     if outcome.unsteady:
         reason = f"the original is not deterministic: {outcome.unsteady}"
@@ -133,7 +134,7 @@ _DESCRIBED: Final = {
     "tiny": ", numbers close to 0",
     "offset": ", numbers close to each other",
     "level": ", one number everywhere",
-    "operands": ", other bounds and targets",
+    "operands": ", other bounds, axes and target shapes",
     "branches": ", values that reach another branch",
     "goal": ", values that decide a condition",
     "mask": ", a mask that keeps nothing, one position or all but one",
@@ -153,9 +154,7 @@ def where_text(sizes: Mapping[str, int]) -> str:
 
 
 def values_text(run: RunPlan | RunReport) -> str:
-    """The values of a run, as the end of a sentence, where they are not the usual ones, or one of
-    several samples.
-    """
+    """The kind of values of a run, or its sample, as the end of a sentence; else empty."""
     return _DESCRIBED.get(run.source, f" on {run.sample!r}" if run.sample else "")
 
 
@@ -176,13 +175,13 @@ def sensitivity_text(run: RunReport, c: Comparison) -> str:
 
 
 def _severity(pair: tuple[RunReport, Comparison]) -> tuple[bool, float]:
-    """A key that sorts rejected outputs: runs on samples by the difference, others by run."""
+    """A key that sorts rejected outputs: too sensitive ones last, samples by their difference."""
     run, comparison = pair
     return run.is_hopeless(comparison), -comparison.excess if run.sample else 0.0
 
 
 def _worst_sample(runs: Iterable[RunReport]) -> list[str]:
-    """One line that names the sample with the largest accepted difference; else no line."""
+    """A line about the sample with the largest accepted difference; empty if no sample differs."""
     excesses = {
         run.sample: max((c.excess for c in run.telling), default=0.0) for run in runs if run.sample
     }
@@ -252,9 +251,9 @@ class Judge:
     def check_on_cpu(self, reference: Reference, candidate: Session, other: Located) -> None:
         """Accept differences that come from an execution provider, not from the optimized model.
 
-        The provider's kernels may compute the original wrongly, while the optimized model agrees
-        with the original on the CPU. On unusual values they may also overflow, or cancel digits,
-        where the CPU finds no difference.
+        The provider's kernels may compute the original wrongly: an output is accepted if the
+        optimized model agrees with the original on the CPU. On unusual values, the kernels may also
+        overflow or cancel digits: an output is accepted if both models agree on the CPU.
         """
         indices = [
             index
@@ -266,40 +265,48 @@ class Judge:
         settings = reference.settings.on_cpu()
         try:
             original = Session(reference.proto, settings, base_dir=reference.base_dir)
-            repeated: Session | None = None
+            candidate_on_cpu: Session | None = None
             for index in indices:
                 run, report = reference.runs[index], self.runs[index]
-                on_cpu = original.run(run.feeds)
-                alike = alike_outputs(
-                    run, reference.outputs, on_cpu, candidate.run(run.feeds), self._options
+                expected = original.run(run.feeds)
+                agreed_outputs = alike_outputs(
+                    run, reference.outputs, expected, candidate.run(run.feeds), self._options
                 )
                 wrong_outputs = {
                     c.output for c in report.comparisons if not report.accepts(c)
-                } & alike
+                } & agreed_outputs
                 self._notes += [
                     note
                     for note in map(self._wrong_original, sorted(wrong_outputs))
                     if note not in self._notes
                 ]
                 if report.is_probe:
-                    repeated = repeated or Session(other.proto, settings, base_dir=other.base_dir)
-                    alike |= alike_outputs(
-                        run, reference.outputs, on_cpu, repeated.run(run.feeds), self._options
+                    candidate_on_cpu = candidate_on_cpu or Session(
+                        other.proto, settings, base_dir=other.base_dir
                     )
-                self.runs[index] = replace(report, settled=report.settled | alike)
+                    agreed_outputs |= alike_outputs(
+                        run,
+                        reference.outputs,
+                        expected,
+                        candidate_on_cpu.run(run.feeds),
+                        self._options,
+                    )
+                self.runs[index] = replace(report, settled=report.settled | agreed_outputs)
         except (LoadError, RunError) as error:  # the CPU lacks a kernel
             _LOGGER.debug("not run on the CPU: %s", error)
 
     def _wrong_original(self, output: str) -> str:
         where = ", ".join(self._options.providers)
         return (
-            f"on {where}, the original computes output {output!r} wrongly; the result agrees with "
-            "the original on the CPU"
+            f"on {where}, the original computes output {output!r} wrongly; the optimized model "
+            "agrees with the original on the CPU"
         )
 
     def _doubtful(self, reference: Reference) -> list[int]:
-        """The runs to repeat in double: the first that break the rule, the first cheap one with a
-        difference, and the most different tiny one.
+        """The runs to repeat in float64, of those with a suspicious difference.
+
+        They are the first rejected runs, the first run of at most `_WORK`, preferably on usual
+        values, and the run of at most `TINY` with the largest difference.
         """
         if not self._options.considers_noise or self._options.exactness == "approximate":
             return []
@@ -403,9 +410,9 @@ class Judge:
             largest = max(self.skipped, key=lambda run: sum(run.dims.values()))
             count = f"{len(self.skipped)} of {len(self.runs) + len(self.skipped)} runs"
             self._notes.append(f"{count} skipped: one{where_text(largest.dims)} {largest.reason}")
-        tried = {tuple(run.dims.items()) for run in self.runs if run.source == "random"}
+        sizes_of_runs = {tuple(run.dims.items()) for run in self.runs if run.source == "random"}
         dynamic_dims = {name for run in self.runs for name in run.dims} - reference.chosen
-        if len(tried) == 1 and dynamic_dims and self._options.assignments > 1:
+        if len(sizes_of_runs) == 1 and dynamic_dims and self._options.assignments > 1:
             self._notes.append("the original ran with a single set of dimensions only")
         return self.report("equal")
 
@@ -421,8 +428,9 @@ class Judge:
         )
 
     def _measure_noise(self, reference: Reference, broken: Sequence[int]) -> None:
-        """Measure the effect of rounding alone on the outputs that differ, for the broken runs,
-        until it explains them.
+        """Measure the effect of rounding alone on the outputs of rejected runs.
+
+        Measurements end when this effect explains all differences.
         """
         levels: list[_Levels] = [{} for _ in reference.runs]
         rng = np.random.default_rng(self._options.seed)
@@ -448,8 +456,8 @@ class Judge:
             self._notes.append(f"the sensitivity to rounding is only partly known: {error}")
 
     def _noise(self, run: RunReport, levels: _Levels) -> dict[str, Noise]:
-        """The noise of the outputs whose finite differences break the rule, and whether it explains
-        them.
+        """The noise of the outputs whose finite differences exceed the tolerance, and whether it
+        explains them.
         """
         noise: dict[str, Noise] = {}
         multiple = self._options.noise_multiple

@@ -35,8 +35,8 @@ class Plugin:
         provider: full name of the execution provider, by which onnxruntime lists its devices.
         package: the package on PyPI, which the extra ``name`` of xoptim installs.
         module: the module of the package; its ``get_library_path()`` names the library.
-        files: options whose values are libraries of the package, without the prefix and the ending
-            of the system.
+        files: for each provider option that is a library of the package, its name without the
+            prefix and suffix of the platform.
         devices: kinds of devices, the preferred one first.
         rounds_to: element type to which the provider may round float32 numbers: results are
             compared with the tolerance of this type.
