@@ -159,8 +159,8 @@ def matches_feeding(g: View, name: str, pattern: type[ChainPattern]) -> list[Mat
     """The matches of a chain in the constant sub-graph that computes a result, each node in one of
     them at most.
 
-    There is no match when the result is not constant. Where the chain ends with an output, that is
-    this result.
+    There is no match when the result is not constant. With `ChainPattern.is_output`, the root must
+    compute this result.
     """
     if not g.is_constant(name):
         return []
@@ -255,7 +255,7 @@ def _place(method: Callable[..., Any]) -> tuple[str, int]:
 def _has_one_input(ends_stored: bool, g: View, m: Match) -> bool:
     """In a constant sub-graph, stored operands are parameters, and one operand may be computed.
 
-    `Variadic` has checked operands elsewhere.
+    Outside of constant sub-graphs, `match_pattern` requires the other operands to be constant.
     """
     if ends_stored and any(name and g.graph.tensor(name) is None for name in m.nodes[0].input):
         return False
@@ -470,10 +470,10 @@ class ChainRegistry:
         return pattern in self._rules
 
     def _pattern_class(self, pattern: type[ChainPattern], rule: Rule) -> type[ChainPattern]:
-        first, region = _KINDS[self.kind]
+        base_priority, region = _KINDS[self.kind]
         members = {
             "rule": staticmethod(rule),
-            "priority": first + pattern.priority,
+            "priority": base_priority + pattern.priority,
             "region": region,
             "__module__": pattern.__module__,
             "__doc__": getattr(rule, "__doc__", None) or pattern.__doc__,

@@ -269,7 +269,7 @@ def PatternSub(  # noqa: N802 - returns a class
 
     An expression is a tuple of an operator (``"domain::Op"`` outside the standard domain), its
     operands, and a dictionary of its attributes, if any. Operands are expressions; variables
-    (texts: the same one is the same result); numbers and arrays (a constant of that value);
+    (strings: equal strings are the same result); numbers and arrays (a constant of that value);
     ``None`` for one that must be absent. Those of commutative operators may be in any order.
     Attributes are values, predicates, `AnyOf`, `ANY`, or ``capture("name")``, which becomes the
     captured value in the second expression. ``{"pattern": expression, "constraint": f}`` is an
@@ -279,11 +279,12 @@ def PatternSub(  # noqa: N802 - returns a class
     Args:
         in_pattern: the expression to find.
         out_pattern: an expression; a variable, which must have the type and the shape of the result
-            where these are known; or a constant, which takes them.
+            where these are known; or a constant, which takes them unless it is an array with axes.
         constraint: condition on the whole match, as ``validate_mapping``.
         name: of the class; made from the operators of ``in_pattern`` when empty.
         interior: see `EasyPatternOptimization`.
-        **metadata: class attributes of `PatternOptimization`; ``rounding`` unless given.
+        **metadata: class attributes of `PatternOptimization`. The exactness is ``rounding`` unless
+            given.
 
     Raises:
         TypeError: an expression is malformed, or a class attribute is unknown.
@@ -333,8 +334,10 @@ def _shown_attribute(value: Any) -> str:
 
 
 def _misfit(g: GraphView, operand: str, result: str) -> str:
-    """The reason why an operand cannot replace a result, if one is known: in x * y, x may be
+    """The reason why an operand cannot replace a result, such as x in x * y, where it may be
     broadcast.
+
+    Empty if no reason is known.
     """
     if not operand:
         return "an operand is missing"

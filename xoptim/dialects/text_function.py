@@ -107,7 +107,7 @@ def _place_of(error: Exception, text: str, file: str) -> TextRuleError:
     raw = error.args[0] if error.args else b""
     message = raw.decode(errors="replace") if isinstance(raw, bytes) else str(raw)
     match = _MESSAGE.search(message)
-    # a number that cannot be read, for instance: the message has nothing but its text
+    # a message without a line, such as of a number that cannot be read: its last word is the number
     if match is None:
         before, _, _ = text.partition(message.rpartition(" ")[2])
         before = "" if before == text else before
@@ -280,7 +280,7 @@ def _check_names(node: onnx.NodeProto, place: TextPlace, names: set[str], side: 
         if name in names:
             raise place.error(f"result {name!r} is defined twice")
         if name in side.parameters:
-            raise place.error(f"{name!r} is the name of an attribute and of a result; choose two")
+            raise place.error(f"{name!r} is the name of an attribute and of a result; rename one")
 
 
 def _attributes(node: onnx.NodeProto, place: TextPlace, side: Side) -> dict[str, Any]:
@@ -340,7 +340,8 @@ def _add_constant(side: Side, call: RuleCall) -> None:
         side.deferred[call.outputs[0]] = call
     else:
         raise call.place.error(
-            "a Constant in 'match' needs a value; to match any constant, use an input with constant"
+            "a Constant in 'match' needs a value; to match any constant, use an input and "
+            "filter.is_constant"
         )
 
 
@@ -364,9 +365,7 @@ def constant_value(call: RuleCall, attributes: Mapping[str, Any]) -> np.ndarray:
 
 
 def number(array: np.ndarray) -> float | int | bool:
-    """The number in an array of one element: the shortest one that its type rounds to it, as an
-    author writes it.
-    """
+    """The number in an array of one element, with the fewest digits: 0.1 for a float32 of 0.1."""
     item = array.reshape(())[()]
     if item.dtype in (np.float32, np.float16):
         return float(str(item))
@@ -407,8 +406,8 @@ def as_attributes(side: Side, call: RuleCall) -> tuple[list[str], dict[str, Any]
     """Write constant operands as the attributes that earlier operator sets have in their place.
 
     A rule in this form fits models of all operator sets. Returns the remaining operands, the
-    attributes, and whether an attribute is a number that has the type of another operand: if the
-    model has this number as an operand, operands are compared.
+    attributes, and whether one of these is a number of the type of the first operand, such as a
+    limit of Clip. Such a rule also has a variant with the operands as written.
     """
     operands, attributes, has_number = list(call.inputs), dict(call.attributes), False
     moved = {

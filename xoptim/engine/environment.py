@@ -1,4 +1,4 @@
-"""The environment variables for debugging, which are read only here, once, for new options."""
+"""The environment variables for debugging; no other module reads them."""
 
 import os
 from collections.abc import Mapping

@@ -401,7 +401,10 @@ class Optimizer:
 
     def grades(self) -> list[Exactness]:
         """Exactness of each applied rewrite, and ``rounding`` if the runtime may choose other
-        kernels: for another operator set, or for a MatMul with a newly stored or computed operand.
+        kernels.
+
+        It may for another operator set, after folding stored floating-point tensors, or for a
+        MatMul with a newly stored or computed operand.
         """
         grades = grades_of(self.rewrites, self.state.counts)
         after = self._matmul_notes.operands

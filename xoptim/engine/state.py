@@ -198,7 +198,7 @@ class State:
         seconds: float,
         count: int = 1,
     ) -> None:
-        """Count a rewrite, or ``count`` of them, as the next one, and send it as an event."""
+        """Count a rewrite, as ``count`` rewrites of its pattern, and send it as an event."""
         pattern = application.pattern
         self.rewrites += 1
         self.counts[pattern.name()] += count

@@ -28,10 +28,10 @@ NOTHING: Final = "nothing"
 DEFAULTS: Final[Mapping[str, str]] = {
     "addressable": "no tensor has 2^48 elements or more",
     "small_empty": (
-        "in a tensor without elements, the axes that are not 0 multiply to less than 2^31"
+        "in a tensor without elements, the dimensions other than 0 multiply to less than 2^31"
     ),
     "open_ends": "a Slice that ends at 2^31 - 1 or beyond ends with the axis",
-    "nonempty": "the first two axes of inputs are not empty",
+    "nonempty": "the first two dimensions of inputs are not 0",
 }
 """The default set: each word with its meaning."""
 PROPERTIES: Final[Mapping[str, str]] = {
@@ -89,10 +89,10 @@ class SizeFact:
 
     def meet(self, other: "SizeFact") -> "SizeFact | None":
         """The sizes that both facts allow; ``None`` when there is none."""
-        common, apart = math.gcd(self.divisor, other.divisor), other.rest - self.rest
-        if apart % common:
+        common, difference = math.gcd(self.divisor, other.divisor), other.rest - self.rest
+        if difference % common:
             return None
-        steps = apart // common * pow(self.divisor // common, -1, other.divisor // common)
+        steps = difference // common * pow(self.divisor // common, -1, other.divisor // common)
         divisor = math.lcm(self.divisor, other.divisor)
         rest = (self.rest + self.divisor * steps) % divisor
         ends = [end for end in (self.most, other.most) if end is not None]

@@ -197,7 +197,7 @@ def _ranges(text: str, numbers: Mapping[str, int]) -> Iterator[_Kernel]:
 
 
 _NEWEST: Final = 1 << 30
-"""Above all versions of operator sets; from here on, a maximal number of operands is no limit."""
+"""A version above all operator sets. A maximal number of operands of this or more is no limit."""
 
 
 @cache

@@ -1,7 +1,7 @@
 # fmt: off
 """Names that packages import on demand, by their modules; written by ``make docs``.
 
-``name:other`` is a name of the module that the package calls differently.
+``name:other``: the package has ``name`` of the module as ``other``.
 """
 
 from collections.abc import Mapping

@@ -30,8 +30,8 @@ def best_scale(magnitudes: Numbers, error: Callable[[Numbers], float]) -> Number
     section 3.2, equation 5). Activations are divided by the scales, so they never overflow.
 
     Args:
-        magnitudes: sizes of the activations by channel, such as the means of their magnitudes, of
-            shape (channels,).
+        magnitudes: magnitude of the activations of each channel, such as the mean of the absolute
+            values, of shape (channels,).
         error: the squared error of the outputs with some scales.
 
     Returns:

@@ -1,5 +1,4 @@
-"""The names for another way to write patterns: chains, rules in text, tuples and functions are
-built on them, and a pack may build another way on them.
+"""The names to build a dialect of patterns on, as `xoptim.dialects` does, and as a pack may do.
 
 The names for patterns themselves are in `xoptim.match`.
 """

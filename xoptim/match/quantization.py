@@ -58,7 +58,7 @@ def activation_parameters(low: float, high: float) -> QuantizationParameters | N
 
 
 class Channels(NamedTuple):
-    """The numbers of each channel of a tensor; arrays of shape (channels,).
+    """Statistics of each channel of a tensor; arrays of shape (channels,).
 
     Attributes:
         low: the smallest numbers.
@@ -74,7 +74,7 @@ class Channels(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """Facts about tensors on samples, by their names.
+    """Facts about tensors on calibration samples, by their names.
 
     Attributes:
         ranges: the ranges of tensors.
@@ -95,7 +95,7 @@ class _Operation(Protocol):
 
 
 def first_result(node: _Operation) -> str:
-    """The first result of a node that something may read; its name identifies a MatMul."""
+    """The first result of a node that is not omitted; its name identifies a MatMul."""
     return next((name for name in node.output if name), "")
 
 

@@ -352,7 +352,7 @@ _PAST: Final = {"Attention": 4, "MultiHeadAttention": 6, "GroupQueryAttention": 
 @counts("Attention")
 @counts("Attention", "MultiHeadAttention", "GroupQueryAttention", domain="com.microsoft")
 def attention_operations(node: NodeView, operands: KnownShapes, results: KnownShapes) -> int:
-    """Of the two matrix multiplications, without the softmax; operands have rank 3 or 4."""
+    """Operations of the matrix multiplications, without the softmax; operands of rank 3 or 4."""
     queries, keys, place = operands[0], operands[1], _PAST[node.op_type]
     # com.microsoft: the second operand is the weight of the projections
     if node.op_type == "Attention" and node.domain:

@@ -32,7 +32,8 @@ class AxisOperand(NamedTuple):
     whole: frozenset[int] = frozenset()
     # whether it may have fewer axes than the result: its axes are the last ones then
     broadcasts: bool = False
-    is_apart: bool = False  # whether it does not get new axes of the result, like indices
+    # whether axes that are inserted into the result are not inserted here, such as into indices
+    is_apart: bool = False
 
 
 class Numbers(NamedTuple):
@@ -47,7 +48,7 @@ class Numbers(NamedTuple):
 class Axes:
     """The axes of operands from which the axes of the results of a node come."""
 
-    # The axes of each operand; ``None`` for a number, a parameter, or an operand that is omitted
+    # The axes of each operand; ``None`` for a scalar, a parameter, or an operand that is omitted
     operands: tuple[AxisOperand | None, ...]
     results: tuple[Labels, ...]  # the labels of each result
     last: int = 0  # this many of the last axes of the results must stay the last ones
@@ -89,7 +90,8 @@ class Axes:
         def sort(labels: Labels) -> Labels:
             result = [label for label in order if label in labels]
             for place, label in enumerate(labels):
-                # a label of its own keeps its place, except the last: broadcasting is slow there
+                # a label that is not in the order keeps its position, but does not become the
+                # last: broadcasting along the last axis is slow
                 if label not in result:
                     result.insert(min(place, len(result) - 1), label)
             return tuple(result)

@@ -76,8 +76,9 @@ def _statistics(ctx: NodeContext, shape: Shape | None) -> Info:
 @infers("LayerNormalization", "SimplifiedLayerNormalization")
 @infers("SimplifiedLayerNormalization", domain="com.microsoft")
 def layer_normalization(ctx: NodeContext) -> Results:
-    """Y like X, then mean and inverse standard deviation; without mean, Y has the type of the
-    scale.
+    """Y like X, then mean and inverse standard deviation.
+
+    SimplifiedLayerNormalization has no mean, and its Y has the type of the scale.
     """
     shape, is_simplified = shape_of(ctx.input(0)), ctx.op_type != "LayerNormalization"
     statistics = _statistics(ctx, shape) if ctx.num_outputs > 1 else None
@@ -118,7 +119,7 @@ def embed_layer_normalization(ctx: NodeContext) -> Results:
     """Token ids (N, S) and embeddings (words, H) give (N, S, H), lengths by the mask (N), and the
     sum before the normalization.
 
-    Quantized embeddings give a result of the type of their scales (8), and no sum.
+    Quantized embeddings give a result of the type of their scales (input 8), and no sum.
     """
     is_quantized, ids = ctx.op_type == "QEmbedLayerNormalization", ctx.input(0)
     hidden = known(

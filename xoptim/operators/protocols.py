@@ -49,7 +49,7 @@ class NodeContext(Protocol):
         """A new anonymous symbol, equal only to itself."""
 
     def assumes(self, word: str) -> bool:
-        """Whether a word of the default set of assumptions holds for the model."""
+        """Whether a default assumption, such as ``addressable``, holds for the model."""
 
     def body(self, name: str, inputs: Sequence[Info | None] | None = None) -> list[Info]:
         """Facts about the outputs of the subgraph in attribute ``name``.

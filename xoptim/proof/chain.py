@@ -1,7 +1,8 @@
 """The values of a model, of rewrites, and of a result, compared without running them.
 
 Equal values are found by four arguments: the same operator on equal operands, equal constants,
-constants that are computed again, and integers that are equal polynomials of the dimensions.
+constants that are recomputed with equal bits, and integers that are equal polynomials of the
+dimensions.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _SIGNED_ZEROS: Final = ("Max", "Min")
 _MAX_RECOMPUTED_BYTES: Final = 1 << 26
 """Bytes of the largest constant that is computed again."""
 _MAX_CONE: Final = 200
-"""Maximal number of nodes between a constant and those that it is computed from."""
+"""Maximal number of nodes on a path to a constant from the constants that it is computed from."""
 _VARIADIC: Final = onnx.defs.OpSchema.FormalParameterOption.Variadic
 
 
@@ -45,7 +46,7 @@ class Reader:
 
     Args:
         values: where the values are kept.
-        hints: values by name that constants of these names may have been computed from.
+        hints: earlier values by name, compared with constants of the same name by recomputing them.
         sizes: replacements of names of dimensions.
         reads_weights: whether external weights are compared by their content, not by their place.
         memory: what was read of the same model before, ``None`` to read all of it.
@@ -187,7 +188,7 @@ class Reader:
         return results
 
     def _note_written(self, node: Node, scope: Scope) -> None:
-        """Note the results of nodes of constants that a constant of the same name may be."""
+        """Note results of constant operands that may equal an earlier constant of the same name."""
         for name in node.output:
             hint = self._hints.get(name)
             if hint is not None and hint.root.tensor is not None:
@@ -226,10 +227,10 @@ class Reader:
             label = (*label, name, len(operands), len(body.inputs), len(body.outputs))
             inner = ChainMap[str, Value]({}, *_maps(scope))
             self.read(body, inner, depth + 1)
-            for own, value in inner.maps[0].items():
-                known = self.inner.setdefault(own, value)
+            for inner_name, value in inner.maps[0].items():
+                known = self.inner.setdefault(inner_name, value)
                 if known is None or not known.is_same(value):
-                    self.inner[own] = None
+                    self.inner[inner_name] = None
             operands = [*operands, *(self._operand(inner, name) for name in body.outputs)]
         is_pair = len(operands) == 2 and None not in operands
         swaps = is_pair and is_commutative(node.op_type, node.domain)
@@ -256,7 +257,7 @@ def _function_of(model: Model, node: Node) -> Function | None:
 
 
 def _variadic_results(node: Node) -> int:
-    """The number of results where the operator depends on it."""
+    """The number of results of an operator with variadic results, 0 for others."""
     definition = schema(node.op_type, node.domain, node.opset)
     outputs = () if definition is None else definition.outputs
     return len(node.output) if outputs and outputs[-1].option == _VARIADIC else 0
@@ -280,7 +281,7 @@ class Chain:
         self._reads_weights = reads_weights
         self._memory = Memory()
         self.names: dict[str, Value] = {}
-        self._inner: dict[str, Value] = {}  # values of subgraphs, which are functions of its inputs
+        self._inner: dict[str, Value] = {}  # values of subgraphs
         self.renew(model)
 
     @property
@@ -315,7 +316,7 @@ class Chain:
         """Add both sides of a rewrite, which is proved: they are equal from now on.
 
         The inputs of both sides are values of the same names. Returns whether the model has the
-        values of the side before it. Raises `Unproved` where the rewrite does not fit the model.
+        values of ``before``. Raises `Unproved` where the rewrite does not fit the model.
 
         Args:
             before: the matched nodes, as a model.
@@ -337,13 +338,13 @@ class Chain:
         sizes = bound_sizes(declared, {name: value.info for name, value in operands.items()})
         old = self._read(before.graph, {}, sizes, operands)
         values = ((self._value(name), old[name]) for name in outputs)
-        is_there = all(own is not None and own.is_same(value) for own, value in values)
+        has_values = all(own is not None and own.is_same(value) for own, value in values)
         new = self._read(after.graph, {}, sizes, operands)
         for name in outputs if unites else ():
             self.values.unite(old[name], new[name])
         inside = any(name in self._inner and name not in self.names for name in outputs)
         (self._inner if inside else self.names).update(new)
-        return is_there
+        return has_values
 
     def _value(self, name: str) -> Value | None:
         """The value of a name of the model, or of one of its subgraphs."""
@@ -369,7 +370,7 @@ class Chain:
 
 
 def _has_loops(*models: Model) -> bool:
-    """Whether models have subgraphs with inputs, whose values are those of no other subgraph."""
+    """Whether models have subgraphs with inputs, such as the bodies of loops."""
     bodies = (graph for model in models for graph in model.graph.all_graphs())
     return any(body.parent is not None and body.declared_inputs for body in bodies)
 

@@ -82,7 +82,7 @@ class Factor:
         self.level = max(
             (arg.level if isinstance(arg, Element) else level_of(arg) for arg in args), default=0
         )
-        # whether it may be no real number
+        # whether it may be NaN or infinite
         self.is_special = key[0] in (SPECIAL, MASKED) or (
             key[0] == CONSTANT and isinstance(key[1], Stored) and not key[1].is_finite
         )
@@ -106,7 +106,7 @@ class Element:
         self.serial = next(_serial)
         self.free = frozenset[str]().union(*map(free_names, terms))
         self.level = max(map(level_of_term, terms), default=0)
-        # whether it is made of what may be no real number
+        # whether one of its factors may be NaN or infinite
         self.is_special = any(f.is_special for _, powers in terms for f, _ in powers)
 
     def __add__(self, other: Element) -> Element:
@@ -130,7 +130,7 @@ class Element:
         return added(_product(*_apart(left, right), a * b) for (left, a), (right, b) in pairs)
 
     def power(self, exponent: int) -> Element:
-        """The product of this element with itself, or of its inverse."""
+        """This element to an integer power, which may be negative."""
         base = self if exponent >= 0 else inverse(self)
         result = ONE
         for _ in range(abs(exponent)):
@@ -279,14 +279,14 @@ def _shared(value: Element) -> list[tuple[Factor, int]]:
     shared: dict[Factor, int] | None = None
     for bounds, powers in value.terms:
         names = {name for name, _ in bounds}
-        own = {base: power for base, power in powers if base.free.isdisjoint(names)}
+        outside = {base: power for base, power in powers if base.free.isdisjoint(names)}
         if shared is None:
-            shared = own
+            shared = outside
             continue
         shared = {
-            base: min(power, own[base], key=abs)
+            base: min(power, outside[base], key=abs)
             for base, power in shared.items()
-            if own.get(base, 0) * power > 0
+            if outside.get(base, 0) * power > 0
         }
     return list((shared or {}).items())
 
@@ -303,11 +303,11 @@ def _sorted(powers: Iterable[tuple[Factor, int]]) -> Powers:
 
 
 Open: TypeAlias = "tuple[list[tuple[str, Dim]], list[tuple[Factor, int]]]"
-"""The bounds and powers of a term whose indices have names of their own."""
+"""The bounds and powers of a term whose indices have unique names."""
 
 
 def opened(term: Term) -> Open:
-    """The bounds and powers of a term, whose indices get names of their own."""
+    """The bounds and powers of a term, with unique names for its indices."""
     bounds, powers = term
     if not bounds:
         return [], list(powers)
@@ -319,7 +319,7 @@ def opened(term: Term) -> Open:
 
 
 def _apart(left: Term, right: Term) -> tuple[Open, Open]:
-    """Two terms whose indices have different names: where only one of them has any, its own."""
+    """Both terms, in either order, with different names for their indices."""
     if not right[0]:
         left, right = right, left
     if not left[0]:
@@ -431,7 +431,7 @@ def _canonical(
 def canonical_term(
     bounds: Sequence[tuple[str, Dim]], powers: Mapping[Factor, int]
 ) -> tuple[Term, dict[str, Dim]]:
-    """A product under a sum with canonical names of the indices, and the names by the old ones."""
+    """A product under a sum with canonical names of its indices, and new symbols by old name."""
     if len(bounds) > _MAX_BOUNDS:
         raise Unproved("more sums than are compared")
     level = 1 + max((base.level for base in powers), default=0)

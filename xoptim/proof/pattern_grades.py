@@ -98,4 +98,4 @@ _NAMES: Final[Mapping[Grade, str]] = {
 PATTERN_GRADES: Final[Mapping[str, Grade]] = {
     name: grade for grade, names in _NAMES.items() for name in names.split()
 }
-"""The grades by the names of patterns; without those that are only run."""
+"""The grade of each pattern, by name, without patterns of the grade ``only run``."""

@@ -46,7 +46,7 @@ class Value:
         return self.root is other.root
 
     def learn(self, info: Info) -> None:
-        """Keep the facts that say more."""
+        """Take facts that add a shape or known integers."""
         if self.info.shape is None or (self.info.data is None and info.data is not None):
             self.info = info if info.shape is not None or self.info == UNKNOWN else self.info
 

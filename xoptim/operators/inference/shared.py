@@ -15,7 +15,7 @@ def like_first_operand(ctx: NodeContext) -> Results:
 
 
 def like(*places: int) -> Formula:
-    """For each result, the type and shape of the input at a place, without its values."""
+    """For each result, the type and shape of the input at an index, without its values."""
 
     def infer(ctx: NodeContext) -> Results:
         return [Info(dtype_of(x), shape_of(x)) for x in map(ctx.input, places)]

@@ -24,9 +24,9 @@ _BROADCASTS_SINCE: Final = 7
 def _pointwise(
     call: Call, compute: Callable[..., Element], *, takes_special: bool = False
 ) -> Tensor | None:
-    """A function of an element of each operand, ``None`` where these are not numbers of a ring.
+    """A function of an element of each operand, ``None`` unless these are integers or real numbers.
 
-    What may be no real number has no laws, unless the function takes it.
+    Elements that may be NaN or infinite have no laws, unless ``takes_special``.
     """
     operands = [call.operand(place) for place in range(len(call.operands))]
     if not is_arithmetic(call) or (call.opset < _BROADCASTS_SINCE and not call.node.domain):
@@ -63,7 +63,7 @@ def add(call: Call) -> Tensor | None:
 
 
 def _masked_sum(elements: Sequence[Element]) -> Element | None:
-    """The sum of real numbers and one that is masked, ``None`` for others."""
+    """The sum of real numbers and one masked number, ``None`` for other elements."""
     special = [element for element in elements if element.is_special]
     single = special[0].single
     if len(special) > 1 or single is None or single.key[0] != MASKED:
@@ -99,7 +99,7 @@ def multiply(call: Call) -> Tensor | None:
 
 @denotes("Div")
 def divide(call: Call) -> Tensor | None:
-    """The quotient of real numbers, or of integers, which is rounded to 0."""
+    """The quotient of real numbers, or of integers, where it is rounded toward zero."""
     dtype = call.dtype()
     if is_float(dtype):
         return of_reals(call, lambda a, b: a * inverse(b))
@@ -107,13 +107,13 @@ def divide(call: Call) -> Tensor | None:
 
 
 def quotient(dtype: int, dividend: Element, divisor: Element) -> Element:
-    """The quotient of integers in the range of their type, rounded to 0."""
+    """The quotient of integers in the range of their type, rounded toward zero."""
     return dividend if divisor is ONE else function(QUOTIENT, dtype, args=[dividend, divisor])
 
 
 @denotes("Neg")
 def negate(call: Call) -> Tensor | None:
-    """The opposite."""
+    """The negation."""
     return _pointwise(call, lambda a: -a)
 
 
@@ -143,7 +143,7 @@ def sigmoid(call: Call) -> Tensor | None:
 
 @denotes("Pow")
 def power(call: Call) -> Tensor | None:
-    """Powers whose exponent is a small integer or a few quarters; others have no laws."""
+    """Powers by a small integer, or by a multiple of 1/4 from -1 to 1; others have no laws."""
     x, exponents = call.operand(0), call.operand(1)
     if not is_float(call.dtype()) or call.case.is_exact or call.opset < _BROADCASTS_SINCE:
         return None
@@ -175,7 +175,7 @@ def minimum(call: Call) -> Tensor | None:
 
 
 def of_numbers(call: Call, compute: Callable[..., Element]) -> Tensor | None:
-    """A function of real numbers or of integers, which are in the range of their type."""
+    """A function of real numbers, or of integers wrapped into the range of their type."""
     dtype = call.dtype()
     return _pointwise(call, lambda *elements: compute(*(settled(e, dtype) for e in elements)))
 
@@ -216,7 +216,7 @@ def clip(call: Call) -> Tensor | None:
 
 @denotes("Where")
 def where(call: Call) -> Tensor | None:
-    """A choice; between numbers of a ring, it is a sum of products with the condition."""
+    """A choice; of integers, real numbers or Booleans, a sum of products with the condition."""
     without_laws = pointwise_function(call)
     is_real = is_float(call.dtype()) and not call.case.is_exact
     has_laws = is_arithmetic(call) or call.dtype() == TensorProto.BOOL
@@ -261,7 +261,7 @@ _LOGIC: Final[dict[str, Callable[..., Element]]] = {
 
 
 def decided(case: Case, value: Element) -> Element:
-    """An element without the conditions on indices that hold, or fail, in all of a case."""
+    """An element with 1 or 0 in place of conditions on indices that a case decides."""
 
     def change(base: Factor) -> Element | None:
         answer = None

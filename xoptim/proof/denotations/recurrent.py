@@ -1,4 +1,4 @@
-"""Recurrent operators: the same function of whole tensors, however a call of it is written."""
+"""Recurrent operators as functions of whole tensors, the same one for equivalent calls."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from xoptim.proof.indices import Unproved
 from xoptim.proof.tensors import Indices, Items, Tensor, require_equal
 
 _LENGTHS: Final = 4
-"""Place of the operand with the lengths of the sequences of a batch."""
+"""Index of the input with the sequence lengths."""
 _STATES: Final = {"LSTM": (5, 6), "GRU": (5,), "RNN": (5,)}
-"""Places of the operands that are 0 where they are omitted: the first state of each sequence."""
+"""Indices of the inputs with the initial states, which are 0 where they are omitted."""
 
 
 @denotes("LSTM", "GRU", "RNN")
 def recurrent(call: Call) -> list[Tensor] | None:
-    """A function of whole tensors, with the first states; over real numbers, a recurrence from the
-    end is one from the start on the opposite order.
+    """A function of whole tensors, with zeros for omitted initial states.
+
+    Over real numbers and without sequence lengths, ``reverse`` is ``forward`` on the reversed
+    sequence.
     """
     x = call.operand(0)
     places = _STATES[call.node.op_type]
@@ -31,8 +33,8 @@ def recurrent(call: Call) -> list[Tensor] | None:
         if operands[place] is None:
             operands[place] = _states(call, x)
     direction = call.attribute("direction", "forward")
-    has_one = direction in ("forward", "reverse") and operands[_LENGTHS] is None
-    if call.case.is_exact or not has_one:
+    has_one_order = direction in ("forward", "reverse") and operands[_LENGTHS] is None
+    if call.case.is_exact or not has_one_order:
         return as_whole(replace(call, operands=operands))
     axis = 1 if call.attribute("layout", 0) else 0
     if direction == "forward":

@@ -23,7 +23,8 @@ Compute = Callable[[Sequence[Dim], Sequence[Dim]], Element]
 class Window:
     """A window over the spatial axes of an image; one number for each axis.
 
-    ``low`` and ``high`` are the positions before and after the image to which it reaches.
+    ``low`` and ``high`` are the pads before and after the image. With ``reaches_beyond``, windows
+    may reach beyond these pads, as under ``ceil_mode``.
     """
 
     kernel: Sequence[Dim]
@@ -59,7 +60,10 @@ class Window:
 
 
 def window_of(call: Call, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> Window | None:
-    """The window of a node over an image of some sizes; ``None`` where pads depend on sizes."""
+    """The window of a node over an image of some sizes.
+
+    ``None`` where the pads of ``SAME_UPPER`` or ``SAME_LOWER`` depend on symbolic sizes.
+    """
     count = len(kernel)
     strides = list(call.attribute("strides") or [1] * count)
     dilations = list(call.attribute("dilations") or [1] * count)
@@ -96,7 +100,7 @@ def _total_pad(size: Dim, kernel: Dim, stride: int, dilation: int) -> int:
 
 @denotes("Conv")
 def conv(call: Call) -> Tensor | None:
-    """Sums over the channels and places of a kernel that moves over an image."""
+    """Sums over the channels and positions of a kernel that moves over an image."""
     if not is_covered(call, 0, 1):
         return None
     bias = call.operand(2) if call.has(2) else None
@@ -104,7 +108,7 @@ def conv(call: Call) -> Tensor | None:
 
 
 def convolved(call: Call, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor | None:
-    """The convolution of an image with the attributes of a node."""
+    """The convolution of image ``x`` with kernel ``w`` under the attributes of a node."""
     case, groups, channels = call.case, call.attribute("group", 1), w.shape[1]
     window = window_of(call, x.shape[2:], w.shape[2:])
     if window is None:
@@ -149,7 +153,7 @@ def _quotient(size: Dim, divisor: int) -> Dim:
 
 @denotes("AveragePool")
 def average_pool(call: Call) -> Tensor | None:
-    """The mean of a window, of the positions in the image or of all."""
+    """The mean of the positions of a window in the image; ``count_include_pad`` counts all."""
     kernel = call.attribute("kernel_shape")
     includes_pads = call.attribute("count_include_pad", 0)
     if not is_covered(call, 0) or not kernel or (includes_pads and call.attribute("ceil_mode", 0)):
@@ -188,13 +192,13 @@ def max_pool(call: Call) -> Tensor | None:
 
     def read(indices: Indices) -> Element:
         outer, start = indices[:2], indices[2:]
-        parts = window.summed(
+        marked_sum = window.summed(
             call.case,
             x.shape[2:],
             start,
             lambda place, _: marked("ReduceMax", real(x.at([*outer, *place]))),
         )
-        return function("ReduceMax", args=[parts])
+        return function("ReduceMax", args=[marked_sum])
 
     return Tensor(call.shape(), x.dtype, read)
 
