@@ -37,7 +37,7 @@ class Projection(NamedTuple):
     """A range of the features that a MatMul computes from latents for each head.
 
     Attributes:
-        latents: of shape (batch, length, rank), or with an axis of 1 after the batch.
+        latents: of shape (batch, length, rank) or (batch, 1, length, rank).
         weights: a constant of shape (rank, heads · width).
         heads: number of heads.
         width: number of features of a head.
@@ -144,7 +144,7 @@ def saves(queries: Dim, projected: Projection) -> bool:
 
 
 class Rows(NamedTuple):
-    """Movements that make the heads, which share the latents, rows of one matrix, and back.
+    """Movements that merge the heads into the rows of one matrix, and split them again.
 
     Attributes:
         join: from (batch, heads, queries, n) to (batch, 1, heads · queries, n).

@@ -37,8 +37,8 @@ class AddMatMulSoftmaxPattern(_AttentionBias):
 
     What: drops the bias of the keys, with or without a mask. The bias adds one number to all scores
     of a query, which does not change their Softmax.
-    Why: saves one pass over the keys. It runs last, so that patterns that recognize attention match
-    the bias.
+    Why: saves one pass over the keys. It runs last, so that patterns that recognize attention still
+    see the bias.
     Refuses when:
     1. the Softmax is not along the last axis.
     2. a shape is unknown, or the bias differs along the axis of the keys.
@@ -125,7 +125,7 @@ class AddSoftmaxMatMulPattern(_AttentionBias):
     What: adds the bias of the values to the bias of the output, as the probabilities of a query add
     up to 1.
     Why: saves one pass over the values. It runs last, so that patterns that recognize attention
-    match the bias.
+    still see the bias.
     Refuses when:
     1. the Softmax is not along the last axis, or there may be queries but no keys: the
        probabilities add up to 0 then.

@@ -95,7 +95,9 @@ class _LatentProduct(PatternOptimization):
             return self.none(node, msg=operand)
         shape = heads_shape(g, node.input[0], operand.projected)
         if shape is None:  # (1)
-            return self.none(node, msg="the first operand has other sequences or heads")
+            return self.none(
+                node, msg="the batch or the heads of the operands are not known to match"
+            )
         if not saves(shape[2], operand.projected):  # (3)
             return self.none(
                 node, msg=f"{shape[2]}, the number of queries, may be large ({Advice('assume')})"
@@ -116,8 +118,8 @@ class LatentKeysPattern(_LatentProduct):
     as features with rotary embeddings, are concatenated with the latents. A factor of the keys
     becomes a factor of the queries. The heads become rows of one matrix, as they share keys.
     Refuses when:
-    1. not exactly one part of the keys is a projection by constant weights. Or the heads do not
-       share another part, or another node reads the keys.
+    1. not exactly one part of the keys is a projection by constant weights. Or another part is not
+       shared by all heads, or another node reads the keys.
     2. the result does not go to Softmax, which gives NaN for infinite scores in any order of sums.
     3. there may be many queries: assume a bound of their number (``--assume 'seq == 1'``).
     4. an axis may be empty.
@@ -177,7 +179,7 @@ class LatentValuesPattern(_LatentProduct):
     def operand(self, g: GraphView, node: Node) -> _Operand | str:
         values = projection_of(g, node.input[1], [0, 2, 1, 3])
         if values is None or not are_probabilities(g, node.input[0]):  # (1) (2)
-            return "not probabilities by a projection of latents"
+            return "the operands are not attention weights and a projection of latents"
         return _Operand(values, (), None, values.rank, partial(_written_values, values))
 
     _graph = partial(example, "float[2,2,1,t] p", "float[2,2,1,4]")

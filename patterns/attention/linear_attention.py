@@ -19,7 +19,7 @@ from ._groups import Packed
 
 _RANK: Final = 4
 _DEPTH: Final = 4
-"""Maximum number of nodes in a row that are followed from a repeated tensor to its source."""
+"""Maximum number of nodes between a repeated tensor and its source."""
 _GATED: Final = "gated_delta"
 
 

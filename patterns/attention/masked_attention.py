@@ -26,7 +26,7 @@ class MaskedAttentionPattern(AttentionPattern):
     """
 
     exactness: ClassVar[Exactness] = "finite"
-    before = {"Attention": "it would take the scores and leave the mask outside"}
+    before = {"Attention": "it would add nodes that mark fully masked queries with NaN"}
 
     def scores(self, g: PatternBuilder, q: Symbol, k: Symbol, factor: Scalar, s: Scalar) -> Symbol:
         scores = super().scores(g, q, k, factor, s)

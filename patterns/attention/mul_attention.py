@@ -25,7 +25,7 @@ class MulAttentionPattern(EasyPatternOptimization):
     1. the attribute ``scale`` is absent, and the head size, which gives its default, is unknown.
     2. the new scale is not a positive number within the range of the attribute, or s has more axes
        than q.
-    3. another node reads the scores of the Attention from before their Softmax.
+    3. the Attention also returns scores from before the Softmax.
     4. the provider has no kernel: onnxruntime then replaces the operator by its function body,
        which rounds the scale to float32.
     """

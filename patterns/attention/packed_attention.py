@@ -29,7 +29,7 @@ _MAX_BATCH: Final = 2
 """Maximum number of sequences for which the operator is as fast as the standard Attention."""
 _ATTRIBUTES: Final = {"num_heads", "q_num_heads", "kv_num_heads", "scale"}
 _RANK: Final = 4
-"""The axes of a mask: batch, heads, queries, keys."""
+"""Number of axes of a mask: batch, heads, queries, keys."""
 _MASK: Final = {"Attention": 3, "MultiHeadAttention": 5}
 """Index of the operand that is added to the scores."""
 
@@ -62,14 +62,15 @@ class PackedAttentionPattern(PatternOptimization):
     Refuses when:
     1. queries, keys and values are not linear layers of the same tensor with constant weights of
        the same shape, or another node reads them.
-    2. a weight has more than 65,536 elements, a sequence may have more than 128 positions, or
-       Attention may have more than two sequences. Or a bias is large: the kernel adds it first.
+    2. a weight has more than 65,536 elements, a sequence may have more than 128 positions, or the
+       batch size of the standard Attention may exceed 2. Or a bias is large: the kernel adds it
+       before the products, which then lose digits.
     3. the operator has a KV cache, several results, an attribute that com.microsoft.Attention
        lacks, or heads of different sizes.
     4. an axis may be empty, or a shape is unknown.
     5. the mask does not have four axes, or its dimensions or type differ from the scores.
-    6. the mask of Attention may have numbers of -1e30 or less, and lacks the factor that the
-       pattern `Attention` writes: for fully masked queries, the kernels return different numbers.
+    6. the mask of the standard Attention may have numbers of -1e30 or less, and lacks the factor
+       0.99999994 of the pattern `Attention`. The kernels then differ for fully masked queries.
     7. the type is not float32, or the provider has no kernel.
     """
 
@@ -99,7 +100,7 @@ class PackedAttentionPattern(PatternOptimization):
         has_more = any(name for name in node.input[3:] if name != mask) or any(node.output[1:])
         if heads is None or weight.shape[1] % heads or has_more:  # (3)
             return self.none(
-                node, msg="the operator has operands or attributes that Attention lacks"
+                node, msg="com.microsoft.Attention lacks an operand, output or attribute"
             )
         shape = g.try_infer_shape(x)
         if shape is None or len(shape) != 3:  # (4)
@@ -113,10 +114,10 @@ class PackedAttentionPattern(PatternOptimization):
         # (5)
         if not is_float or (mask and not _fits(g.try_infer_shape(mask), scores)):
             return self.none(node, msg="the mask does not have the dimensions or type of scores")
-        plain = read_mask(g, mask)
+        original_mask = read_mask(g, mask)
         # (6)
         is_low = mask and not node.domain and not magnitude_of(g, mask) < -ABSORBING
-        if is_low and plain is None:
+        if is_low and original_mask is None:
             return self.none(node, msg="numbers of the mask may be too low")
         # (7)
         if g.try_infer_type(x) != TensorProto.FLOAT or not runs(g, "Attention", x, "com.microsoft"):
@@ -125,7 +126,7 @@ class PackedAttentionPattern(PatternOptimization):
         attributes = {"num_heads": heads, "scale": node.get_attribute("scale", None)}
         written = {name: value for name, value in attributes.items() if value is not None}
         return MatchResult(
-            self, [*nodes, node], partial(_packed, projections, plain or mask, written)
+            self, [*nodes, node], partial(_packed, projections, original_mask or mask, written)
         )
 
     _layer = "p = MatMul(x, u) q = Add(p, b) k = MatMul(x, v) l = MatMul(x, w) r = Add(l, c)"
@@ -217,7 +218,7 @@ def _heads(node: Node) -> int | None:
 
 
 def _is_small(shape: Sequence[Any], *, is_standard: bool) -> bool:
-    """Whether the operator was measured to be as fast for a shape (batch, length, features).
+    """Whether com.microsoft.Attention was measured to be no slower at (batch, length, features).
 
     ``is_standard`` says whether it replaces the Attention of the ONNX standard.
     """

@@ -45,7 +45,7 @@ class Cell:
         hidden_before: the state before the step; empty if it is 0. ``None`` if the formula does not
             tell which operand is the state (LSTM and RNN).
         activation: the activation of an RNN.
-        resets_after: whether a GRU resets the MatMul of the state, instead of the state.
+        resets_after: whether a GRU resets the MatMul of the state (``linear_before_reset``).
     """
 
     hidden: str
@@ -189,7 +189,7 @@ class _Reader:
         return node
 
     def gate(self, name: str, activation: str) -> Gate | None:
-        """The gate whose activation computes a tensor, or columns of which a tensor consists."""
+        """The gate whose activation computes a tensor, directly or before a slice of columns."""
         sums = SumReader(self._g)
         columns = sums.columns(name)
         node = None if columns is None else self._g.node_before(columns[0])
@@ -224,27 +224,27 @@ def read_lstm(g: GraphView, hidden: str) -> Cell | None:
     node = g.node_before(hidden)
     if not is_op(node, "Mul"):
         return None
-    for leave, activated in _both(node):
+    for output_factor, activated in _both(node):
         tanh = g.node_before(activated)
         if not is_op(tanh, "Tanh"):
             continue
         memory = tanh.input[0]
-        for keep, enter in _summands(g, memory):
+        for kept_part, new_part in _summands(g, memory):
             reader = _Reader(g, (node, tanh))
-            gates = _lstm_gates(reader, leave, enter)
-            memory_term = _kept(reader, memory, keep)
+            gates = _lstm_gates(reader, output_factor, new_part)
+            memory_term = _kept(reader, memory, kept_part)
             if gates is not None and memory_term is not None:
-                enters, leaves, new = gates
-                keeps, before = memory_term
-                in_order = (enters, leaves, keeps, new)
+                input_gate, output_gate, cell_gate = gates
+                forget_gate, before = memory_term
+                in_order = (input_gate, output_gate, forget_gate, cell_gate)
                 return Cell(hidden, in_order, reader.nodes(), memory, before)
     return None
 
 
 def _summands(g: GraphView, memory: str) -> list[tuple[str, str]]:
-    """The pairs (kept part of the memory before, new part) whose sum may be a memory.
+    """The pairs (kept part, new part) whose sum may be the cell state ``memory`` of an LSTM.
 
-    The kept part is empty if the memory before is 0.
+    The kept part is empty if the previous cell state is 0.
     """
     node = g.node_before(memory)
     if is_op(node, "Mul"):
@@ -252,30 +252,32 @@ def _summands(g: GraphView, memory: str) -> list[tuple[str, str]]:
     return [*_both(node)] if is_op(node, "Add") else []
 
 
-def _lstm_gates(reader: _Reader, leave: str, enter: str) -> tuple[Gate, Gate, Gate] | None:
+def _lstm_gates(
+    reader: _Reader, output_factor: str, new_part: str
+) -> tuple[Gate, Gate, Gate] | None:
     """The input gate, the output gate and the new part of the memory, or ``None``."""
-    leaves, product = reader.gate(leave, "Sigmoid"), reader.op(enter, "Mul")
-    if leaves is None or product is None:
+    output_gate, product = reader.gate(output_factor, "Sigmoid"), reader.op(new_part, "Mul")
+    if output_gate is None or product is None:
         return None
     for gate, new in _both(product):
-        enters, activated = reader.gate(gate, "Sigmoid"), reader.gate(new, "Tanh")
-        if enters is not None and activated is not None:
-            return enters, leaves, activated
+        input_gate, cell_gate = reader.gate(gate, "Sigmoid"), reader.gate(new, "Tanh")
+        if input_gate is not None and cell_gate is not None:
+            return input_gate, output_gate, cell_gate
     return None
 
 
-def _kept(reader: _Reader, memory: str, keep: str) -> tuple[Gate | None, str] | None:
+def _kept(reader: _Reader, memory: str, kept_part: str) -> tuple[Gate | None, str] | None:
     """The forget gate, and the memory before the step; ``None`` and empty if nothing is kept.
 
     ``None`` instead of the pair if the form is another one.
     """
-    if not keep:
+    if not kept_part:
         return None, ""
-    product = reader.op(keep, "Mul") if reader.op(memory, "Add") is not None else None
+    product = reader.op(kept_part, "Mul") if reader.op(memory, "Add") is not None else None
     for gate, before in _both(product) if product is not None else ():
-        keeps = reader.gate(gate, "Sigmoid")
-        if keeps is not None:
-            return keeps, reader.state(before)
+        forget_gate = reader.gate(gate, "Sigmoid")
+        if forget_gate is not None:
+            return forget_gate, reader.state(before)
     return None
 
 

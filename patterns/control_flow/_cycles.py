@@ -123,11 +123,11 @@ class Cycle:
     def _length(self, g: GraphView) -> Any:
         if self.first_input:
             return self._limit(g)
-        places = self.node.attribute.get("scan_input_axes") or [0] * (
+        axes = self.node.attribute.get("scan_input_axes") or [0] * (
             len(self.node.input) - self.count
         )
         lengths = []
-        for name, axis in zip(self.node.input[self.count :], places, strict=True):
+        for name, axis in zip(self.node.input[self.count :], axes, strict=True):
             shape = g.try_infer_shape(name)
             if shape is not None and -len(shape) <= axis < len(shape):
                 lengths.append(shape[axis])

@@ -44,8 +44,9 @@ class _RecurrentLoop(PatternOptimization):
     """A Loop or a Scan whose body is one step of a recurrence.
 
     What: writes one operator for all steps. The body of a Loop gathers the step by the number of
-    the iteration, or from the last step down; a Scan reads the steps of a tensor. Both may return
-    the states after all steps. A Loop that counts up may return them as a concatenated sequence.
+    the iteration, or from the last step down; a Scan reads the steps of a tensor. Both may
+    return the state after each step. A Loop that counts up may return these states as a
+    concatenated sequence.
     Why: measured 0.1 to 0.2 of the time for 32 steps, and 0.4 to 0.6 for two steps, with a hidden
     size of 16, and one or eight sequences.
     Refuses when:
@@ -71,7 +72,7 @@ class _RecurrentLoop(PatternOptimization):
         states = {place: node.output[place] for place in step.places}
         stacks = stacks_after(g, loop, step.hidden, states, x.is_reversed)
         if stacks is None:  # (3)
-            return self.none(node, msg="something else than states is returned")
+            return self.none(node, msg="something other than states is returned")
         for place in step.places:
             name = node.input[loop.first_input + place]
             is_float = g.try_infer_type(name) == TensorProto.FLOAT and runs(g, step.operator, name)

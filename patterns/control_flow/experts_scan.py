@@ -74,8 +74,8 @@ class ExpertsScanPattern(PatternOptimization):
     Why: a Qwen3-MoE of two layers takes 0.09 of the time for 128 tokens, and 0.67 for one. The
     copies take gigabytes for long inputs.
     Refuses when:
-    1. the weights are not constant matrices, or the indices do not come from a TopK over as many
-       experts.
+    1. the weights are not constant matrices, or the indices do not come from a TopK over at most as
+       many elements as there are matrices.
     2. a node in between mixes rows, or another node reads a result in between.
     3. a dimension of the result, other than the first, is not known.
     4. the experts are small: copying them takes less time than the iterations.
@@ -94,7 +94,7 @@ class ExpertsScanPattern(PatternOptimization):
         index = node.input[1]
         count = g.try_infer_shape(index)
         if count is None or len(count) != 1 or not _are_choices(g, index, weights[0]):  # (1)
-            return self.none(node, msg="the indices are not known to be places of a TopK")
+            return self.none(node, msg="the indices are not known to come from a TopK")
         gathers = [
             reader
             for reader in g.next_nodes(index)
@@ -207,7 +207,8 @@ class _Region:
     def find(self) -> _Experts | None:
         """The largest part that ends with the sum over the rows of each token.
 
-        If there is none, the smallest part that ends with a vector for each row, or else ``None``.
+        If there is none, the smallest part that ends with a vector for each row, or else the
+        smallest part. ``None`` without any part.
         """
         nodes = [*region_below(self._g, self._forms, self._carry, _MAX_NODES).nodes]
         nodes.sort(key=lambda node: node.label)
@@ -221,7 +222,7 @@ class _Region:
         return next(iter((*vectors, *parts)), None)
 
     def _carry(self, node: Node) -> Carried | None:
-        """The form of a node that computes some of the rows; ``None`` if there is none."""
+        """How a node computes some of the rows; ``None`` if it cannot."""
         g = self._g
         axes = axes_of(g, node) if is_op(node, *_OPERATORS) else None
         if axes is None or not axes.results[0]:

@@ -18,17 +18,17 @@ class _LoopCells(_RecurrentLoop):
 
     def step(self, g: GraphView, loop: Cycle) -> Step | None:
         inside, body = g.inside(loop.body), loop.body
-        befores = body.inputs[loop.first_input : loop.first_input + loop.count]
+        old_states = body.inputs[loop.first_input : loop.first_input + loop.count]
         outputs = body.outputs[loop.first_output : loop.first_output + loop.count]
-        afters = [copy_source(body, name) for name in outputs]
-        for place, hidden in enumerate(afters):
+        new_states = [copy_source(body, name) for name in outputs]
+        for place, hidden in enumerate(new_states):
             cell = self.cell(inside, hidden)
-            parts = None if cell is None else weights_of(cell, befores[place])
+            parts = None if cell is None else weights_of(cell, old_states[place])
             if cell is None or parts is None or not parts[0].are_moderate(inside):
                 continue
             places = [place]
             if cell.memory:
-                pairs = [*zip(befores, afters, strict=True)]
+                pairs = [*zip(old_states, new_states, strict=True)]
                 if (cell.memory_before, cell.memory) not in pairs:
                     continue
                 places.append(pairs.index((cell.memory_before, cell.memory)))

@@ -84,8 +84,8 @@ def _operator_step(g: GraphView, loop: Cycle, node: Node, hidden: str, place: in
 
     ``None`` if its states are not the states of the loop, or it has lengths of sequences.
     """
-    operands_of = [*node.input, *[""] * (8 - len(node.input))]
-    x, w, r, b, lengths, h, c, p = operands_of
+    operands = [*node.input, *[""] * (8 - len(node.input))]
+    x, w, r, b, lengths, h, c, p = operands
     shape = g.static_shape(r)
     is_plain = node.get_attribute("direction", "forward") != "bidirectional"
     if lengths or not is_plain or node.get_attribute("layout", 0) or shape is None:
@@ -98,10 +98,10 @@ def _operator_step(g: GraphView, loop: Cycle, node: Node, hidden: str, place: in
         if len(memories) != 1:
             return None
         places += memories
-    befores = [loop.body.inputs[loop.first_input + number] for number in places]
+    old_states = [loop.body.inputs[loop.first_input + number] for number in places]
     names = [_unsqueezed(g, name) for name in (h, c)[: len(places)]]
     source = _unsqueezed(g, x)
-    if names != befores or source is None:
+    if names != old_states or source is None:
         return None
     values = {name: value for name, value in node.attribute.items() if name in _KEPT}
     weights = (w, r, b, p)

@@ -11,8 +11,8 @@ class RecurrentZeroStatePattern(PatternOptimization):
     What: drops initial states of zeros, which are the default of the operator.
     Why: exporters compute the shape of these zeros from the input, with five or more nodes.
     Refuses when:
-    1. no initial state is known to hold only zeros. (It may be a Concat of the states of both
-       directions.)
+    1. no initial state is known to hold only zeros. (A Concat of the states of both directions is
+       recognized.)
     2. the batch dimensions of state and input are not known to be equal: a run in which they differ
        would fail. (The batch dimension of the state may come from a Cast to int32.)
     """
@@ -23,21 +23,23 @@ class RecurrentZeroStatePattern(PatternOptimization):
         # Operand 5 is initial_h; operand 6 of LSTM is initial_c.
         x, batch = g.try_infer_shape(node.input[0]) or (), 0 if node.get_attribute("layout") else 1
         zeros = []
-        for place, name in enumerate(node.input[5:7], start=5):
+        for index, name in enumerate(node.input[5:7], start=5):
             state = (g.try_infer_shape(name) if name else None) or ()
             fits = len(state) == len(x) == 3 and before_wrapping(state[batch]) == x[batch]  # (2)
             parts = (
-                above.input if fits and is_op(above := g.node_before(name), "Concat") else [name]
+                producer.input
+                if fits and is_op(producer := g.node_before(name), "Concat")
+                else [name]
             )
             values = (
                 g.get_computed_constant(part) if g.is_constant(part) else uniform_value(g, part)
                 for part in parts
             )
             if fits and all(value is not None and not value.any() for value in values):
-                zeros.append(place)
+                zeros.append(index)
         if not zeros:  # (1)
             return self.none(node, msg="no initial state is known to be all zeros")
-        inputs = ["" if place in zeros else name for place, name in enumerate(node.input)]
+        inputs = ["" if index in zeros else name for index, name in enumerate(node.input)]
         return MatchResult(self, [node], replaced_by(node.op_type, *inputs, **node.attribute))
 
     _start = "agraph (float[s,b,3] x, float[1,6,3] w, float[1,6,2] r) => (float[s,1,b,2] y)"

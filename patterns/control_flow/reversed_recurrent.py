@@ -35,13 +35,15 @@ class ReversedRecurrentPattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         direction = _OPPOSITE.get(node.get_attribute("direction", "forward"))
         if direction is None or any(node.input[4:5]) or node.attribute.get("layout"):  # (2)
-            return self.none(node, msg="two directions, lengths, or the batch comes first")
+            return self.none(
+                node, msg="the layer is bidirectional, has sequence lengths, or layout=1"
+            )
         reversal = g.node_before(node.input[0])
         if reversal is None or not _reverses(g, reversal):  # (1)
             return self.none(node, msg="the input is not reversed")
         readers = _readers(g, node.output[0]) if node.output[0] else []
         if readers is None:  # (3)
-            return self.none(node, msg="the results of all steps are read in their order")
+            return self.none(node, msg="a consumer does not reverse the results of all steps")
         nodes = [node, *(inner for pair in readers for inner in pair)]
         write = partial(_write, reversal.input[0], direction, readers)
         return MatchResult(self, nodes, write)

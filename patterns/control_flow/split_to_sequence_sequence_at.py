@@ -25,11 +25,14 @@ class SplitToSequenceSequenceAtPattern(PatternOptimization):
         sizes = None if axis is None else self._sizes(g, node, axis)
         if axis is None or sizes is None:  # (2)
             return self.none(node, msg="the axis or the sizes of the slices are unknown")
-        places = [g.get_ints(r.input[1]) if is_op(r, "SequenceAt") else None for r in readers]
+        positions = [
+            g.get_ints(reader.input[1]) if is_op(reader, "SequenceAt") else None
+            for reader in readers
+        ]
         indices = [
-            place[0] % len(sizes)
-            for place in places
-            if place and -len(sizes) <= place[0] < len(sizes)
+            position[0] % len(sizes)
+            for position in positions
+            if position and -len(sizes) <= position[0] < len(sizes)
         ]
         # (1)
         if (

@@ -119,7 +119,7 @@ class ConvMulPattern(_ConvFollowed):
     1. weights or bias of the convolution are not constant.
     2. the constant differs along another axis than the channels, would change the shape, or is not
        finite.
-    3. it divides by zero, or a new constant leaves the range of its type.
+    3. a divisor is 0, or a new constant leaves the range of its type.
     """
 
     following = ("Div", "Mul")

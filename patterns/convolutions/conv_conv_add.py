@@ -53,7 +53,9 @@ class ConvConvAddPattern(PatternOptimization):
         branches = [_conv(g, name) for name in node.input]
         conv = next((branch for branch in branches if branch is not None), None)
         if conv is None:  # (1) (4)
-            return self.none(node, msg="no operand is a convolution with constants of its own")
+            return self.none(
+                node, msg="no operand is a convolution with constant weights that only it reads"
+            )
         addend = branches[1] if branches[0] is not None else None
         if addend is None:
             addend = _skip(g, node.input[0 if branches[0] is None else 1], conv)
@@ -62,7 +64,10 @@ class ConvConvAddPattern(PatternOptimization):
         small, large = sorted((conv, addend), key=_rank)
         places = _places(large, small)
         if places is None or len(large.nodes) != 1:  # (3)
-            return self.none(node, msg="no window of one convolution contains the other one")
+            return self.none(
+                node,
+                msg="neither window contains the other, or the larger belongs to two convolutions",
+            )
         operands = _sum(g, large, small, places)
         write = replaced_by("Conv", large.source, *operands, **large.nodes[0].attribute)
         return MatchResult(self, [*large.nodes, *small.nodes, node], write)

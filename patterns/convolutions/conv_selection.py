@@ -49,7 +49,9 @@ class SelectionConvPattern(_ConvSelection):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         layer = _layer_of(g, node)
         if layer is None:  # (2)
-            return self.none(node, msg="the weight is not constant, or has groups or other readers")
+            return self.none(
+                node, msg="the weight is not constant, has other consumers, or there are groups"
+            )
         nodes, name = _elementwise(g, node.input[0])
         part = _selected(g, name) if g.is_exclusive(name) else None
         if part is None or part.axis != layer.channels:  # (1)
@@ -104,7 +106,9 @@ class ConvSelectionPattern(_ConvSelection):
         first = g.node_before(name)
         layer = None if first is None or not g.is_exclusive(name) else _layer_of(g, first)
         if first is None or layer is None:  # (2) (3)
-            return self.none(node, msg="no layer with constant weights of its own precedes it")
+            return self.none(
+                node, msg="no layer with constant weights that only it reads precedes it"
+            )
         weight, indices = constant(g, first.input[1]), [*part.selection.indices]
         channels = weight.shape[layer.outputs]
         if part.axis != layer.channels or len(indices) > channels:  # (1)
@@ -145,7 +149,7 @@ class _Layer(NamedTuple):
 
 
 def _layer_of(g: GraphView, node: Node) -> _Layer | None:
-    """The axes of a Conv, MatMul or Gemm; ``None`` unless its weight is a constant of its own."""
+    """The axes of a Conv, MatMul or Gemm; ``None`` for a computed or shared weight, or groups."""
     weight, rank = node.input[1] if len(node.input) > 1 else "", None
     if is_op(node, *_LAYERS) and g.is_constant(weight) and g.is_used_only_by(weight, node):
         rank = g.info(weight).rank

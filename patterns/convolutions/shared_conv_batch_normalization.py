@@ -110,14 +110,14 @@ class SharedConvBatchNormalizationPattern(PatternOptimization):
 @np.errstate(all="ignore")
 def _follows(affine: ChannelAffine, base: ChannelAffine, dtype: np.dtype) -> bool:
     """Whether the normalization ``affine`` keeps its digits if it reads the result of ``base``."""
-    ratio, usual = (
+    ratio, magnitude = (
         affine.scale / base.scale,
         np.maximum(np.abs(affine.shift), median(np.abs(affine.shift))),
     )
     is_invertible = (
         bool(base.scale.all()) and is_moderate(base.scale, dtype) and is_moderate(ratio, dtype)
     )
-    return is_invertible and (affine is base or not cancels([ratio * base.shift], usual, dtype))
+    return is_invertible and (affine is base or not cancels([ratio * base.shift], magnitude, dtype))
 
 
 def _derived(g: GraphView, node: Node, affine: ChannelAffine, base: ChannelAffine) -> Parameters:

@@ -59,16 +59,14 @@ def transforms(points: tuple[float, ...]) -> Transforms:
     any points, the construction of A. Toom and S. Cook. The maps are computed in float64 and
     rounded once.
     """
-    at, count = np.array(points), len(points) + 1
+    x, count = np.array(points), len(points) + 1
     last = np.zeros((1, count))
     last[0, -1] = 1
-    results = np.vstack((np.vander(at, count - 2, increasing=True), last[:, 2:])).T
-    roots = [np.delete(at, index) for index in range(count - 1)]  # all points but one
-    factors = np.array([[np.prod(point - root)] for point, root in zip(at, roots, strict=True)])
-    weights = np.vstack((np.vander(at, _SIZE, increasing=True) / factors, last[:, -_SIZE:]))
-    elements = np.vstack(
-        (*(np.append(np.poly(root)[::-1], 0) for root in roots), np.poly(at)[::-1])
-    )
+    results = np.vstack((np.vander(x, count - 2, increasing=True), last[:, 2:])).T
+    roots = [np.delete(x, index) for index in range(count - 1)]  # all points but one
+    factors = np.array([[np.prod(point - root)] for point, root in zip(x, roots, strict=True)])
+    weights = np.vstack((np.vander(x, _SIZE, increasing=True) / factors, last[:, -_SIZE:]))
+    elements = np.vstack((*(np.append(np.poly(root)[::-1], 0) for root in roots), np.poly(x)[::-1]))
     # The products for a window that copies its middle element, in an image of ones.
     ones = weights[:, _SIZE // 2] * elements.sum(axis=1)
     return Transforms(
@@ -193,8 +191,8 @@ def _tile_example(points: Sequence[float], channels: int, size: tuple[int, int])
     """
     maps, tile = transforms(tuple(points)), len(points) - 1
     count, reach = len(maps.weights), tile + _SIZE - 1
-    high, wide = (-(-dim // tile) for dim in size)
-    more = [high * tile - size[0], wide * tile - size[1]]
+    height, width = (-(-dim // tile) for dim in size)  # in tiles
+    more = [height * tile - size[0], width * tile - size[1]]
     image = f"float[1,{channels},{size[0]},{size[1]}]"
     start = f"agraph ({image} x) => ({image} y)"
     weights = (
@@ -204,12 +202,12 @@ def _tile_example(points: Sequence[float], channels: int, size: tuple[int, int])
     sines = "r = Range(u, l, i) v0 = Mul(r, r) q = Sin(v0) w = Reshape(q, s)"
     targets = {
         "s0": (-1, 1, *size),
-        "s1": (-1, channels, count, high * wide),
+        "s1": (-1, channels, count, height * width),
         "s2": (-1, _SIZE**2),
         "s3": (-1, channels, 1, 1),
-        "s4": (-1, count * channels, high, wide),
-        "s5": (-1, count, channels * high * wide),
-        "s6": (-1, tile**2 * channels, high, wide),
+        "s4": (-1, count * channels, height, width),
+        "s5": (-1, count, channels * height * width),
+        "s6": (-1, tile**2 * channels, height, width),
         "z": (0, 0),
         "e": size,
         "a": (2, 3),
@@ -281,7 +279,7 @@ class ConvWinograd4x4Pattern(_Winograd):
     """
 
     exactness = "approximate"  # an infinite element also makes all results of its tile NaN
-    points = (0.0, _NEAR, -_NEAR, _FAR, -_FAR)  # of the points near 1, these round least
+    points = (0.0, _NEAR, -_NEAR, _FAR, -_FAR)  # these points near 1 have the least rounding error
     least_channels = 40
 
     examples = (_tile_example(points, 80, (13, 16)),)

@@ -24,7 +24,7 @@ from ._lowering import ATTENTION_FLOATS, _Lowering
 
 _MODE: Final = "qk_matmul_output_mode"
 _WEIGHTS: Final = 3
-"""The mode in which the fourth result has the weights of the keys, after the Softmax."""
+"""The mode in which ``qk_matmul_output`` holds the attention weights, after the Softmax."""
 _WINDOWS: Final = ("left_window_size", "right_window_size")
 
 
@@ -33,20 +33,21 @@ class LowerAttentionPattern(_Lowering):
 
     What: splits and merges heads by Reshape and Transpose, and joins earlier keys and values by
     Concat. Gather repeats key and value heads that serve several query heads. A Boolean mask, and
-    is_causal, become numbers that are added to the scores. A query that sees no key gives 0, and
-    gives all keys the weight 0.
+    is_causal, become numbers that are added to the scores. If all keys of a query are masked, its
+    result and its attention weights are 0.
     Why: few runtimes have the operator.
     Refuses when:
     1. the types are not float32 or float16, or differ.
     2. the number or the size of the heads is unknown, or q, k and v do not have the same number of
        axes.
-    3. the mask has another type, or is not known to be as long as the keys.
-    4. the number of valid keys is an operand. Or the softmax has another precision, or an attribute
-       is not finite.
+    3. the mask is neither Boolean nor of the type of q, does not have two to four axes, or is not
+       known to be as long as the keys.
+    4. ``nonpad_kv_seqlen`` is an operand, or ``softmax_precision`` is another type. Or the scale is
+       not finite, or softcap is negative or not finite.
     5. scores after the mask are a result.
     6. a window hides keys that are far from a query (since operator set 25).
-    7. the attention is causal, but the numbers of queries and new keys may differ: kernels hide no
-       key from a single query.
+    7. the attention is causal, but the numbers of queries and new keys may differ: for a single
+       query, kernels mask no key.
     """
 
     min_opset = 23
@@ -164,7 +165,7 @@ class LowerAttentionPattern(_Lowering):
 
 
 def _are_finite(written: Mapping[str, Any]) -> bool:
-    """Whether the scale is finite, and the limit of the scores is finite and not negative."""
+    """Whether scale and softcap are finite, and softcap is not negative."""
     return math.isfinite(written.get("scale", 1.0)) and 0 <= written.get("softcap", 0.0) < math.inf
 
 

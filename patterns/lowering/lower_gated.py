@@ -61,7 +61,7 @@ class LowerScaledSiLUPattern(_LowerGated):
     What: writes Mul, Sigmoid and Mul.
     Refuses when:
     1. the type is not float32: in 16 bits, the operator rounds each step (checked by the matcher).
-    2. the scale is an operand that is not a float32 scalar.
+    2. the scale is an operand, and is not a float32 scalar, or the rank of x is unknown or 0.
     """
 
     operand_types = {"x": _FLOAT}  # (1)
@@ -100,7 +100,8 @@ class LowerLinearAttentionGatePattern(_LowerGated):
     What: computes the decay by Add, Softplus and Mul, and the update rate by Sigmoid.
     Refuses when:
     1. the types are not float32 or float16 (checked by the matcher).
-    2. bias or scale do not have one number for each head.
+    2. bias or scale does not have one number for each head. Or there is a second result, but no
+       operand b.
     """
 
     operand_types = {"x": ATTENTION_FLOATS, "bias": _FLOAT, "scale": _FLOAT}  # (1)
@@ -156,7 +157,7 @@ class LowerGatedRMSNormPattern(_LowerGated):
     normalized in parts as long as the scale. 16-bit floats are computed in 32 bits, as in the
     operator.
     Refuses when:
-    1. the types are not float32 or float16, or differ (checked by the matcher).
+    1. the types are not float32 or float16 (checked by the matcher).
     2. the last dimension of x is not a multiple of the length of the scale, or the gate has another
        shape.
     3. the activation is unknown.
@@ -203,7 +204,7 @@ class LowerGatedRMSNormPattern(_LowerGated):
         options: dict[str, Any],
     ) -> str:
         dtype, rank = g.try_infer_type(x), g.info(x).rank or 0
-        wide, door = widened(g, x, dtype), widened(g, gate, dtype)
+        wide, wide_gate = widened(g, x, dtype), widened(g, gate, dtype)
         rows = [0] * (rank - 1)
         if parts[0] > 1:
             wide = g.op.Reshape(wide, np.array([*rows, *parts], np.int64))
@@ -211,9 +212,9 @@ class LowerGatedRMSNormPattern(_LowerGated):
         scaled = g.op.Mul(normal, widened(g, scale, dtype))
         if parts[0] > 1:
             scaled = g.op.Reshape(scaled, np.array([*rows, parts[0] * parts[1]], np.int64))
-        sigmoid = g.op.Sigmoid(door)
-        opened = sigmoid if options["activation"] == "sigmoid" else g.op.Mul(door, sigmoid)
-        return narrowed(g, g.op.Mul(scaled, opened), dtype)
+        sigmoid = g.op.Sigmoid(wide_gate)
+        factor = sigmoid if options["activation"] == "sigmoid" else g.op.Mul(wide_gate, sigmoid)
+        return narrowed(g, g.op.Mul(scaled, factor), dtype)
 
     _formula = "q = Mul(r, r) m = ReduceMean(q, i) v = Add(m, e) w = Sqrt(v) n = Div(r, w)"
     examples = Example.pairs(

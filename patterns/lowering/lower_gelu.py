@@ -12,7 +12,7 @@ from ._lowering import COMPUTED
 
 
 class _LowerGelu(LoweringByDefinition):
-    """An operator of ``x``, to which a bias may be added.
+    """An operator of ``x``, or of ``x`` plus a bias.
 
     What: writes the formula. 16-bit floats are computed in 32 bits, as in the operator.
     Why: many runtimes lack the operator.
@@ -106,7 +106,7 @@ class LowerQuickGeluPattern(_LowerGelu):
     Refuses when:
     1. the type is unknown, or has 64 bits: ONNX Runtime's constants have 32 (checked by the
        matcher).
-    2. the factor is infinite or NaN.
+    2. alpha is infinite or NaN.
     """
 
     operator = "QuickGelu"  # (2)

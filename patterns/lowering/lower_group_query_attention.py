@@ -56,7 +56,7 @@ class LowerGroupQueryAttentionPattern(_Lowering):
     What: joins earlier and new keys and values by Concat. For each row of the batch, GatherND puts
     the new keys behind the valid earlier keys. There are n + 1 valid keys in all, followed by
     zeros. A query sees the keys up to its own position, or with a window only the last ones.
-    Rotations are written with the positions that follow from n. A sink of each head becomes one
+    Rotary embeddings are applied at the positions of the new keys. A sink of each head becomes one
     more score, whose weight is dropped.
     Why: only ONNX Runtime's own providers run the operator.
     Refuses when:
@@ -64,12 +64,12 @@ class LowerGroupQueryAttentionPattern(_Lowering):
     2. the sizes of heads are unknown, or keys and values are neither both operands nor both in q.
     3. positions, a bias or further operands are present, or the scores are a result. Or an
        attribute or its value is not supported.
-    4. the tables of the rotation are missing or have unknown sizes, or rotate interleaved features
-       in part.
+    4. cos_cache or sin_cache is missing or of unknown shape, or is present without `do_rotary`. Or
+       only a part of interleaved features is rotated.
     """
 
     min_opset = 15
-    exactness = "finite"  # kernels make a row with NaN 0 or NaN, depending on the number of keys
+    exactness = "finite"  # for a row with NaN, kernels return 0 or NaN, by the number of keys
     operand_types = {"q": ATTENTION_FLOATS}  # (1)
     derives = ("sizes", "inputs")
 
@@ -104,7 +104,9 @@ class LowerGroupQueryAttentionPattern(_Lowering):
             (inputs.cos, inputs.sin),
         )
         if any(bool(first) is not bool(second) for first, second in pairs):  # (2)
-            return self.none(node, msg="keys are given without values, or values without keys")
+            return self.none(
+                node, msg="only one of keys and values, or of cos_cache and sin_cache, is given"
+            )
         sizes = _sizes(g, m, inputs)
         if sizes is None:  # (2)
             return self.none(node, msg="the head sizes are unknown")
@@ -293,7 +295,7 @@ class _Rows:
         count = g.op.Shape(q, start=1, end=2)
         self._new = g.op.Squeeze(count, axes=[0])
         zero, one = np.array(0), np.array(1)
-        self._numbers = g.op.Range(zero, self._new, one)  # of the new keys
+        self._numbers = g.op.Range(zero, self._new, one)  # indices of the new keys
         last = (
             inputs.last
             if g.info(inputs.last).rank == 1

@@ -25,7 +25,7 @@ class LowerMRotaryEmbeddingPattern(_Lowering):
     1. the types are not float32 or float16, or differ.
     2. the shapes of x, cos and sin are unknown or do not agree. Or the sections do not have as many
        columns as cos.
-    3. neighbouring pairs are rotated, or another attribute is set.
+    3. ``interleaved`` or another unsupported attribute is set.
     """
 
     min_opset = 13

@@ -7,7 +7,7 @@ from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewri
 from ._lowering import COMPUTED, _Lowering, axes_from, narrowed, widened
 
 _ONE_AXIS = 13
-"""The operator set from which on the operators reduce one axis, not all axes from ``axis`` on."""
+"""The first operator set in which the operators reduce one axis, not all from ``axis`` on."""
 
 
 class _LowerSoftmax(_Lowering):

@@ -51,7 +51,8 @@ class LowerToFloat16Pattern(PatternOptimization):
        in float16.
     3. two operands of an operator come from integers. (The difference of large integers would be
        lost.)
-    4. a Boolean depends on more than one operation, or on a constant beyond 2048.
+    4. a result is cast to Booleans, and depends on more than one Add, Sub or Mul in a row, or a
+       constant is beyond 2048.
     """
 
     phase = "lower"
@@ -63,7 +64,10 @@ class LowerToFloat16Pattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         island = _island(g, node)
         if island is None:  # (1)
-            return self.none(node, msg="a float32 result in between has other consumers")
+            return self.none(
+                node,
+                msg="a connected float32 operator is not supported, or its result is an output",
+            )
         inside = {inner.output[0] for inner in island.nodes}
         # (2)
         if not all(
@@ -150,14 +154,18 @@ def _island(g: GraphView, start: Node) -> _Island | None:
         ):
             return None
         nodes.append(node)
-        readers = g.next_nodes(node.output[0])
-        casts = [reader for reader in readers if is_op(reader, "Cast")]
+        consumers = g.next_nodes(node.output[0])
+        casts = [consumer for consumer in consumers if is_op(consumer, "Cast")]
         if any(cast.get_attribute("to") not in _ENDS for cast in casts):
             return None
         ends += casts
-        waiting += [reader for reader in readers if reader not in casts]
-        makers = (g.node_before(name) for name in _floats(g, node))
-        waiting += [maker for maker in makers if maker is not None and not is_op(maker, "Cast")]
+        waiting += [consumer for consumer in consumers if consumer not in casts]
+        producers = (g.node_before(name) for name in _floats(g, node))
+        waiting += [
+            producer
+            for producer in producers
+            if producer is not None and not is_op(producer, "Cast")
+        ]
     return _Island(sorted(nodes, key=lambda node: node.label), ends)
 
 
@@ -177,9 +185,9 @@ def _is_held(g: GraphView, name: str, reader: Node) -> bool:
         sizes = np.abs(constant(g, name))
         with np.errstate(over="ignore"):
             is_same = np.array_equal(sizes.astype(np.float16).astype(np.float32), sizes)
-        is_usual = bool(np.isfinite(sizes).all() and ((sizes == 0) | (sizes >= _SMALLEST)).all())
+        is_normal = bool(np.isfinite(sizes).all() and ((sizes == 0) | (sizes >= _SMALLEST)).all())
         is_zero = is_op(reader, "Mul") and not sizes.all()  # an infinite number times 0 is NaN
-        return is_same and is_usual and not is_zero
+        return is_same and is_normal and not is_zero
     node = g.node_before(name)
     return is_op(node, "Cast") and g.try_infer_type(node.input[0]) in (*_INTEGERS, *_ENDS)
 

@@ -141,7 +141,7 @@ class SimplifiedToRMSNormalizationPattern(_OtherName):
     Refuses when:
     1. the type is unknown, or bfloat16, for which the standard operator has no kernels (checked by
        the matcher).
-    2. the standard deviation is used, which the standard operator does not compute.
+    2. the inverse standard deviation is used, which the standard operator does not compute.
     3. the types of x and scale differ.
     4. `RMSNormalizationToSimplified` wrote the operator.
     """

@@ -72,7 +72,7 @@ class CastFusedMatMulPattern(EasyPatternOptimization):
         )
         if is_half and producer is not None and not is_op(producer, *MOVING):  # (4)
             return self.none(
-                producer, msg="it computes in 16 bits, and is rounded before a Transpose"
+                producer, msg="the operator computes in 16 bits: a Transpose rounds its result"
             )
         readers = g.next_nodes(cast.output[0])
         is_product = all(reader.op_type in ("MatMul", "FusedMatMul") for reader in readers)
@@ -89,7 +89,9 @@ class CastFusedMatMulPattern(EasyPatternOptimization):
         left, right = (m.a, cast.output[0]) if m.right else (cast.output[0], m.b)
         # (3) The result of the Cast has the element type and the axes that the MatMul reads now.
         if is_batched or not can_fuse(g, left, right, attributes):
-            return self.none(matmul, msg="batches are transposed, empty sums, or no kernel")
+            return self.none(
+                matmul, msg="transBatchA or transBatchB is set, a sum may be empty, or no kernel"
+            )
         return m.derive(fused=fused)
 
     def apply_pattern(

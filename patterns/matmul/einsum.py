@@ -202,9 +202,9 @@ class EinsumMatMulPattern(_TwoOperands):
     Refuses when:
     1. no axis or more than one is summed, or the equation has an ellipsis or repeats a letter.
     2. the sizes of the summed axis are not known to be equal in both operands.
-    3. more than one permutation of a computed tensor would be needed, or one and more than one
-       other node. Or an operand would be broadcast along an axis whose size may be 0, which
-       onnxruntime's MatMul cannot.
+    3. more than one permutation of a computed tensor would be needed, or one permutation and more
+       than one other node. Or an operand would be broadcast along an axis whose size may be 0,
+       which onnxruntime's MatMul cannot.
     4. the provider has no kernel of MatMul for the type.
     """
 

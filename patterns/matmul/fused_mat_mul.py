@@ -39,7 +39,7 @@ class _FusedMatMul(EasyPatternOptimization):
 
 
 class _TransposedOperand(_FusedMatMul):
-    """A MatMul with a Transpose whose swap of the last two axes FusedMatMul takes over."""
+    """A MatMul of a Transpose that attributes of FusedMatMul replace, at least in part."""
 
     derives: ClassVar[tuple[str, ...]] = ("fused",)
 
@@ -64,8 +64,8 @@ class _TransposedOperand(_FusedMatMul):
         batched = [fused.get(f"transBatch{operand}") for operand in "AB"]
         if any(batched) and not _has_equal_batches(g, (m.a, m.b), fused):  # (3)
             return self.none(m.nodes[-1], msg="the operands do not have the same batch dimensions")
-        # (4) The rewrite changes nothing if the present FusedMatMul already transposes an operand:
-        # for a summed dimension of 0, its result is wrong before and after.
+        # (4) A FusedMatMul that already transposes an operand is accepted: for a summed dimension
+        # of 0, its result is wrong before and after.
         is_transposed = any(value for name, value in attributes.items() if name != "alpha")
         if not (is_transposed or contracts(g, m.a, m.b, fused)) or not runs(
             g, "FusedMatMul", m.a, "com.microsoft"
@@ -255,7 +255,7 @@ class _FusedFactor(_FusedMatMul):
     """A scalar that multiplies or divides the result or an operand of a MatMul.
 
     Refuses when:
-    1. the scalar or the factor is out of the range of float32.
+    1. the scalar is 0, or the new alpha is out of the range of float32.
     2. both operands are matrices, for which there is Gemm, or one of them is a vector.
     3. the provider has no kernel of FusedMatMul for the type.
     """
@@ -302,7 +302,7 @@ class MulFusedMatMulPattern(_FusedFactor):
     second operand, for FusedMatMul, and for several MatMuls that read a · s.
     Why: saves one pass over the operand; 1.0 to 1.1 times as fast on onnxruntime's CPU provider.
     Refuses when:
-    1. the scalar or the factor is out of the range of float32.
+    1. the scalar is 0, or the new alpha is out of the range of float32.
     2. both operands are matrices, for which there is Gemm, or one of them is a vector.
     3. the provider has no kernel of FusedMatMul for the type.
     4. a · s has a consumer that is not a MatMul.
@@ -318,10 +318,10 @@ class MulFusedMatMulPattern(_FusedFactor):
         return self.matmul(g, left, right)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        scaled = m.nodes[0]
+        scaling = m.nodes[0]
         # (4) The pattern applies to each MatMul in turn; the last one removes a · s.
-        if not feeds_only(g, scaled.output[0], "MatMul", "FusedMatMul"):
-            return self.none(scaled, msg="something else reads the scaled operand")
+        if not feeds_only(g, scaling.output[0], "MatMul", "FusedMatMul"):
+            return self.none(scaling, msg="something else reads the scaled operand")
         return super().validate_mapping(g, m)
 
     examples = Example.pairs(

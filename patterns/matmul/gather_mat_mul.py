@@ -10,7 +10,7 @@ from .._nodes import axis_of, is_op
 from ._matmul import MIN_ELEMENTS, elements, times_transposed, why_not
 
 _SAMPLES: Final = 61
-"""About as many rows and columns are compared as a sample, before all of them are."""
+"""Approximate number of rows, and of columns, of the sample that is compared first."""
 _TILE: Final = 1 << 10
 """Number of rows that are compared at a time."""
 
@@ -25,7 +25,8 @@ class GatherMatMulPattern(PatternOptimization):
     MatMul takes 1.04 of the time, since the last Reshape copies them.
     Refuses when:
     1. the Gather does not take rows of a constant matrix of at least 2¹⁶ elements.
-    2. no following MatMul multiplies by the transpose of this matrix as a constant of its own.
+    2. no later MatMul multiplies by a second constant that equals the transposed matrix. Or another
+       node reads this constant.
     3. the provider has no kernel of Gemm for the type, or the rank of x is unknown or 1.
     """
 
@@ -36,30 +37,30 @@ class GatherMatMulPattern(PatternOptimization):
     min_opset = 15
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        table = node.input[0]
+        embedding = node.input[0]
         # (1)
         if (
-            not g.is_constant(table)
-            or g.info(table).rank != 2
+            not g.is_constant(embedding)
+            or g.info(embedding).rank != 2
             or axis_of(g, node) != 0
-            or elements(g, table) < MIN_ELEMENTS
+            or elements(g, embedding) < MIN_ELEMENTS
         ):
             return self.none(node, msg="the Gather does not take rows of a large constant matrix")
         matmul = next(
-            (user for user in _matmuls(g, node) if _is_transpose(g, user.input[1], table)),
+            (user for user in _matmuls(g, node) if _is_transpose(g, user.input[1], embedding)),
             None,
         )
         if matmul is None:  # (2)
             return self.none(node, msg="no MatMul multiplies by the transpose of the embedding")
         x = matmul.input[0]
         reason = (
-            why_not(g, x, table)
+            why_not(g, x, embedding)
             if (g.info(x).rank or 0) > 1
             else "the rows of the MatMul are unknown"
         )
         if reason:  # (3)
             return self.none(matmul, msg=reason)
-        return MatchResult(self, [matmul], partial(_write, table))
+        return MatchResult(self, [matmul], partial(_write, embedding))
 
     _start = (
         "agraph (int64[b,s] i, float[b,s,256] x) "
@@ -76,11 +77,11 @@ class GatherMatMulPattern(PatternOptimization):
     )
 
 
-def _write(table: str, g: PatternRewriter, matmul: Node) -> list[Node]:
+def _write(embedding: str, g: PatternRewriter, matmul: Node) -> list[Node]:
     x = matmul.input[0]
     if g.info(x).rank == 2:
-        return [g.make_node("Gemm", [x, table], matmul.output, transB=1)]
-    y = times_transposed(g, x, table)
+        return [g.make_node("Gemm", [x, embedding], matmul.output, transB=1)]
+    y = times_transposed(g, x, embedding)
     return [*g.created, g.make_node("Identity", [y], matmul.output)]
 
 
@@ -102,9 +103,9 @@ def _matmuls(g: GraphView, gather: Node) -> Iterator[Node]:
             yield node
 
 
-def _is_transpose(g: GraphView, weight: str, table: str) -> bool:
+def _is_transpose(g: GraphView, weight: str, embedding: str) -> bool:
     """Whether two constants are transposes of each other, as `numpy.array_equal` compares them."""
-    values, rows = g.get_computed_constant(weight), g.get_computed_constant(table)
+    values, rows = g.get_computed_constant(weight), g.get_computed_constant(embedding)
     if values is None or rows is None:
         return False
     values = values.T

@@ -80,7 +80,7 @@ class GemmAddPattern(_GemmSum):
 class GemmBiasAddPattern(_GemmSum):
     """Add(Gemm(a, b, c), d) → Gemm(a, b, beta · c + d)
 
-    What: adds the two constants in the model.
+    What: adds the two constants at optimization time.
     Why: saves one pass over the result.
     Refuses when:
     1. a constant differs from row to row, or would change the shape of the result.

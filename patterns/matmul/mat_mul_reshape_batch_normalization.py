@@ -44,7 +44,9 @@ class MatMulReshapeBatchNormalizationPattern(PatternOptimization):
         movements, axis = _movements(g, node.input[0])
         steps = _sum(g, movements[0].input[0]) if movements else []
         if not steps:  # (1)
-            return self.none(node, msg="no MatMul precedes it, or there is no Reshape")
+            return self.none(
+                node, msg="no MatMul with a following Reshape, Transpose, ... precedes it"
+            )
         matmul = steps[0]
         if not all(g.is_exclusive(step.output[0]) for step in (*steps, *movements)):  # (4)
             return self.none(node, msg="an intermediate result has other consumers")

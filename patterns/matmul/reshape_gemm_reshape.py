@@ -24,8 +24,8 @@ class ReshapeGemmReshapePattern(EasyPatternOptimization):
     Refuses when:
     1. shapes are unknown. Or the leading axes of result and x differ, and no Reshape of x to a
        constant target makes them equal.
-    2. the Gemm has a factor, or an operand is transposed. (A constant weight of its own may be: it
-       is stored transposed.)
+    2. the Gemm has a factor, or an operand is transposed. (A constant weight that no other node
+       reads may be: it is stored transposed.)
     3. b has more than one row.
     4. a computed size may be 0 at run time: Reshape reads a 0 as "copy the size of the operand".
     """

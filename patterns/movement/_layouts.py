@@ -224,7 +224,7 @@ SUMMING: Final = frozenset(
     )
 )
 """Operators that give the same numbers in any layout, except for rounding and NaN. They sum or meet
-a NaN in another order, or onnxruntime rounds them by the index of an element.
+a NaN in another order, or onnxruntime rounds them differently at the end of a tensor.
 """
 
 CHANGING_RANK: Final = frozenset((*REDUCTIONS, "ArgMax", "ArgMin", "Squeeze", "Gather"))

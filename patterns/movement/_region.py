@@ -104,10 +104,10 @@ def _reached(residual: Mapping[Hashable, Mapping[Hashable, int]]) -> dict[Hashab
     previous: dict[Hashable, Hashable] = {ALWAYS: ALWAYS}
     pending: list[Hashable] = [ALWAYS]
     for vertex in pending:
-        for following, capacity in residual.get(vertex, {}).items():
-            if capacity > 0 and following not in previous:
-                previous[following] = vertex
-                pending.append(following)
+        for neighbor, capacity in residual.get(vertex, {}).items():
+            if capacity > 0 and neighbor not in previous:
+                previous[neighbor] = vertex
+                pending.append(neighbor)
     return previous
 
 
@@ -412,7 +412,7 @@ def is_needed_as_it_is(g: GraphView, region: TransposeRegion, name: str) -> bool
     """
     if g.is_output(name) or g.is_used_by_subgraph(name):
         return True
-    # Among more than `_CROWD` consumers, the Transposes count as well.
+    # If there are more than `_CROWD` consumers, ``inside`` lacks the Transposes.
     inside = {*region.readers(name), *transposes_of(g, name)}
     consumers = [node for node in g.next_nodes(name) if node not in inside]
     return (

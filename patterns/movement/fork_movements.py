@@ -22,7 +22,7 @@ class ForkMovementsPattern(PatternOptimization):
     1. a consumer of the tensor does not lead through elementwise operators to the same movement, or
        there are more than eight consumers.
     2. another node reads the tensor, or a result in between.
-    3. an operand of the movement is computed, and thus possibly only after the tensor.
+    3. an operand of the movement is not constant: it may be computed after the tensor.
     4. a scalar constant in between has more axes than the tensor before or after the movement.
     """
 
@@ -37,11 +37,15 @@ class ForkMovementsPattern(PatternOptimization):
         """Go up to the first tensor with several consumers, and from there down all branches."""
         name, steps = node.input[0], 0
         while g.is_exclusive(name) and steps < _LIMIT:
-            maker = g.node_before(name)
-            place = None if maker is None or maker.op_type in MOVEMENTS else main_operand(g, maker)
-            if maker is None or place is None:
+            producer = g.node_before(name)
+            index = (
+                None
+                if producer is None or producer.op_type in MOVEMENTS
+                else main_operand(g, producer)
+            )
+            if producer is None or index is None:
                 break
-            name, steps = maker.input[place], steps + 1
+            name, steps = producer.input[index], steps + 1
         readers = g.next_nodes(name)
         # (1) (2)
         if not steps or not 1 < len(readers) <= _LIMIT or not g.is_used_only_by(name, *readers):

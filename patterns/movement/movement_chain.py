@@ -29,15 +29,15 @@ class MovementChainPattern(PatternOptimization):
     Why: each Transpose copies the tensor. Exporters merge and split batch axes around each MatMul
     of an attention.
     Refuses when:
-    1. a shape is unknown, or common factors of sizes are unknown.
+    1. a shape is unknown, or it is unknown how a Reshape splits and merges axes.
     2. another node reads an intermediate result. (The chain begins there.)
     3. the result has as many nodes as before, or a Reshape with a computed target.
     4. a computed size may be 0 at run time: Reshape reads a 0 as "copy the size of the operand".
     5. it has more than 12 movements. (A longer chain is shortened in pieces, so that the time stays
        proportional to its length.)
     6. a scalar constant in between has more axes than the tensor at its new place.
-    7. there is a Transpose, and in between an operator that onnxruntime rounds by the index of an
-       element.
+    7. there is a Transpose, and in between an operator that onnxruntime rounds differently at the
+       end of a tensor.
     """
 
     anchors = MOVEMENTS

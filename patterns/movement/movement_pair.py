@@ -104,7 +104,7 @@ class SqueezeSqueezePattern(_AxesPair):
     misfit = "the axes are not valid"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """If the second Squeeze lists no axes, it removes all of size 1, and so may the result."""
+        """Match a second Squeeze without axes as well: the result removes all axes of size 1."""
         return g.op.Squeeze(
             g.op.Squeeze(x, axes=g.capture("inner")), axes=g.capture("outer", optional=True)
         )

@@ -24,11 +24,10 @@ class ReshapeReshapePattern(EasyPatternOptimization):
     What: skips the shape in between.
     Why: one node fewer, and often the nodes that compute the first target.
     Refuses when:
-    1. the second target is unknown, or has a 0 or a symbol that may be 0. A 0 copies a size of the
-       shape in between. (It stays if x has this size at the same index, and becomes a number if the
-       size is static.)
-    2. the result has the shape of x, except for calls in which several sizes are 0. A 0 in the
-       target then copies a size of the shape in between.
+    1. the second target is unknown, or has a 0 or a symbol that may be 0, which would copy another
+       size of x than of the shape in between. (A static size replaces the 0.)
+    2. the result would be x, but several sizes may be 0: a 0 in the target then copies a size of
+       the shape in between. (Only the first node is dropped, unless 1 applies.)
     """
 
     interior = "keep"

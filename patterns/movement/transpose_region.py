@@ -28,9 +28,9 @@ class TransposeRegionPattern(PatternOptimization):
     """Transpose(g(f(Transpose(x)), y)) → g(f(x), Transpose(y))
 
     What: changes the layout of a region of operators that work in any layout: elementwise
-    operators, Concat, Split, Slice, Pad, Gather, Unsqueeze, ... The nodes to change are a minimum
-    cut of a cost: the elements that Transposes copy, and the overhead of operators that broadcast
-    along short last axes. There are never more Transposes than before.
+    operators, Concat, Split, Slice, Pad, Gather, Unsqueeze, ... A minimum cut selects the nodes to
+    change. Its cost is the elements that Transposes copy, and the overhead of operators that
+    broadcast along short last axes. There are never more Transposes than before.
     Why: models from channels-last frameworks have Transposes around each convolution. Four such
     CNNs (images of 56 by 56, one thread) take 0.94 to 0.97 of the time with ORT graph
     optimizations, and 0.47 to 0.86 without them.
@@ -38,9 +38,9 @@ class TransposeRegionPattern(PatternOptimization):
     1. no change of the layout of some nodes of the region has a lower cost.
     2. axes, pads or sizes of an operator are not constants: it ends the region.
     3. a new Transpose would prevent integer kernels: after DequantizeLinear, before QuantizeLinear,
-       or between the two for int8. Or it would come after a Cast to float16 that the CPU provider
-       would otherwise drop with its rounding. Or it would crash onnxruntime 1.32: a Transpose of
-       batch axes before a Cast that a MatMul reads.
+       or between the two for int8. Or it would separate a Cast to float16 from an operator that
+       the CPU provider computes in float32: if adjacent, onnxruntime drops the Cast. Or it would
+       crash onnxruntime 1.32: a Transpose of batch axes before a Cast that a MatMul reads.
     4. Resize, in `TransposeRegionSumPattern`, would interpolate along other axes than the last two.
     """
 

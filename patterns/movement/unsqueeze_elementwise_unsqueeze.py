@@ -32,7 +32,8 @@ class UnsqueezeElementwiseUnsqueezePattern(PatternOptimization):
     Why: saves a node. In torch's decoders, masks get one axis before they are combined, and another
     axis afterwards.
     Refuses when:
-    1. a Reshape does not only insert axes of size 1, or a computed size may be 0 at run time.
+    1. a Reshape does not only insert axes of size 1, or a computed size may be 0 at run time. Or
+       the last node inserts an axis before all others.
     2. an operator in between is not elementwise, another node reads a result in between, or another
        operand would need new axes as well.
     3. a consumer of the first result does not lead to the same new axes.
@@ -48,7 +49,10 @@ class UnsqueezeElementwiseUnsqueezePattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         last = _insertion(g, node)
         if last is None or max(last.behind) == last.rank:  # (1)
-            return self.none(node, msg="the node does not only insert axes of size 1")
+            return self.none(
+                node,
+                msg="the node does not only insert axes of size 1, or inserts one at the front",
+            )
         chain: list[Node] = []
         name = node.input[0]
         while len(chain) < _MAX_OPERATORS:

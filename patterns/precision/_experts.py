@@ -64,7 +64,7 @@ class Routing(NamedTuple):
     Attributes:
         scores: the router scores that a TopK reads, of shape (tokens, experts).
         experts: the chosen experts, of shape (tokens, choices).
-        factors: the weights of the experts' results, in the order of the experts.
+        factors: the weights of the experts' results, of shape (tokens · choices, 1).
     """
 
     scores: str
@@ -169,7 +169,7 @@ class _Body:
         if scatter.input[0] != self._state:
             raise Declined("the results of an expert are not added to the state")
         if self._g.get_argument(column, "axes") not in ([1], [-1]):
-            raise Declined("the places are not a column")
+            raise Declined("the row indices are not a column")
         tokens, reduction = self._g.node_before(column.input[0]), scatter.get_attribute("reduction")
         if not is_op(tokens, "Div"):  # each token has one expert
             if reduction not in ("add", "none"):
@@ -187,7 +187,7 @@ class _Body:
         squeeze = self.node(indices, "Squeeze")
         mask = self.node(squeeze.input[0], "NonZero").input[0]
         if mask not in self._operands or self._g.get_argument(squeeze, "axes") != [0]:
-            raise Declined("the places are not those of the rows that have chosen an expert")
+            raise Declined("the indices are not those of the rows that have chosen an expert")
         return self._operands[mask]
 
     def weighted(self, name: str, indices: str) -> tuple[str, str]:
@@ -220,7 +220,7 @@ class _Body:
         constants = [self._g.get_computed_constant(operand) for operand in selection.input[1:]]
         columns = self._g.evaluate(selection, [projection.columns[None], *constants])
         if axes not in ([1], [-1], 1, -1) or columns is None:
-            raise Declined("the columns of a MatMul are divided in another way")
+            raise Declined("a MatMul is not split or sliced by constants along its columns")
         return projection._replace(columns=columns[selection.output.index(name)][0])
 
     def activation(self, name: str) -> tuple[tuple[str, ...], dict[str, Any]]:
@@ -394,7 +394,7 @@ def _check_sizes(g: GraphView, scan: Node, experts: Experts) -> None:
     if x != tokens or math.prod(sizes) != hidden:
         raise Declined("the rows are not known to be one for each token")
     if any(g.try_infer_shape(name) != shape for name, shape in shapes):
-        raise Declined("the state, the choices and the factors are not known to be of the tokens")
+        raise Declined("the shapes of state, choices and factors may not match the tokens")
     if (
         any(projection.shape(g)[:2] != (count, hidden) for projection in inner)
         or outer.shape(g)[0] != count

@@ -22,7 +22,7 @@ class Int4MatMulNBitsPattern(BlockPattern, _QuantizedMatMul):
     the same operator at load time.
     Refuses when:
     1. the weights are not a finite constant float32 matrix whose number of rows is a multiple of
-       32.
+       the block size.
     2. x is transposed, or not known to be a matrix, or alpha or beta is set.
     3. the provider has no kernel.
     """

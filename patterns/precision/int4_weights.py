@@ -20,7 +20,7 @@ class Int4WeightsPattern(BlockPattern, _QuantizedMatMul):
     few rows (lab/payoff.md).
     Refuses when:
     1. the weights are not a finite constant float32 matrix whose number of rows is a multiple of
-       32.
+       the block size.
     2. x is transposed, or not known to be a matrix, or alpha or beta is set.
     3. the provider has no kernel of DequantizeLinear.
     """

@@ -37,16 +37,16 @@ class Int8BlocksPattern(_QuantizedMatMul):
 
     def computed(self, g: PatternRewriter, x: str, matmul: WeightedMatMul) -> str:
         matrix = matmul.matrix(g)
-        rounded = columns_to_int8(_in_blocks(matrix))
+        quantized = columns_to_int8(_in_blocks(matrix))
         rows, columns = matrix.shape
         numbers = np.ascontiguousarray(
-            rounded.integers.reshape(BLOCK, rows // BLOCK, columns)
+            quantized.integers.reshape(BLOCK, rows // BLOCK, columns)
             .transpose(1, 0, 2)
             .reshape(rows, columns)
         )
         integers = g.make_initializer("", numbers, source=matmul.weights)
         scales = g.make_initializer(
-            "", rounded.scales.reshape(rows // BLOCK, columns), source=f"{matmul.weights}_scales"
+            "", quantized.scales.reshape(rows // BLOCK, columns), source=f"{matmul.weights}_scales"
         )
         return g.op.MatMul(x, g.op.DequantizeLinear(integers, scales, axis=0, block_size=BLOCK))
 

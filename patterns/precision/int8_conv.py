@@ -31,7 +31,7 @@ _ACTIVATIONS: Final = ("Relu", "Clip")
 class Int8ConvPattern(RangedPattern):
     """Conv(x, w, b) → DequantizeLinear(QuantizeLinear(Conv(x8, w8, b32)))
 
-    What: quantizes a tensor, constant weights and the result of a convolution to 8 bits, and the
+    What: quantizes the input, constant weights and the result of a convolution to 8 bits, and the
     bias to 32 bits. Runtimes fuse this QDQ form to integer convolutions. Add, Mul, Concat, Sigmoid,
     LeakyRelu and GlobalAveragePool are quantized as well, so that no operator between convolutions
     stays in float32. If a Relu or Clip is the only consumer of the result, its result is quantized
@@ -44,8 +44,8 @@ class Int8ConvPattern(RangedPattern):
     1. a tensor is constant or not float32, or weights and bias are not finite constants.
     2. the result of a following activation is quantized instead. Or the node is an activation after
        an operator that is not quantized, or whose result has other consumers.
-    3. the range of a tensor is unknown, a single point, or too large. Or the range of the result is
-       so small that one step of an operand is more than 2^8 of its steps.
+    3. the range of a tensor is unknown, a single point, or too large. Or the scale of an operand,
+       or the product of two scales, is more than 2^8 times the scale of the result.
     4. the provider has no kernel of QuantizeLinear.
     """
 

@@ -17,7 +17,7 @@ class Int8ExpertsPattern(_QuantizedExperts):
     1. the Scan is not a mixture of experts, the weights are not constant, or the rows are not
        tokens repeated for each choice of a TopK.
     2. a weight is not a finite float32, or the rows are not complete blocks.
-    3. a factor may be negative: QMoE skips such experts.
+    3. a routing weight may be negative: QMoE skips such experts.
     4. the provider has no kernel.
     """
 

@@ -18,7 +18,7 @@ class Int8StaticOperandsPattern(RangedPattern, _Int8MatMul):
     What: quantizes both operands of a MatMul or Gemm with constant weights to 8 bits, with a static
     scale of x from samples. Weights have a scale for each column. A constant bias of a Gemm becomes
     int32: onnxruntime has no integer Gemm with a bias of another type. The result stays in float32.
-    If a MatMul follows, its own operand is quantized.
+    A following MatMul quantizes its operand itself.
     Why: NPU compilers, TensorRT and OpenVINO fuse integer MatMuls from this form only
     (docs/quantization.md). Weights take a quarter of the bytes.
     Refuses when:

@@ -113,7 +113,7 @@ class SmoothedNormalizationPattern(ScalingPattern):
         return scales(channels, weights)
 
     def channels_of(self, node: Node, parameters: Sequence[Array]) -> Channels | None:
-        """The channels of the result on samples, or without samples as the parameters imply.
+        """Statistics of each channel of the result: from samples, or implied by the parameters.
 
         Normalized values have a mean of 0 and a standard deviation of 1.
         """

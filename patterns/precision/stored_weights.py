@@ -260,7 +260,7 @@ class _Float16Weights(_StoredWeights):
 
     dtype: ClassVar[type]
     ends: ClassVar[tuple[float, float]]
-    """Bounds of the largest magnitude, between which all numbers that matter keep their digits."""
+    """Limits of the largest magnitude: beyond them, weights overflow or lose digits."""
 
     width = 16
 

@@ -81,7 +81,9 @@ class DequantizeLinearChoicePattern(PatternOptimization):
             or choice.output[0] != node.input[0]
             or not g.is_exclusive(node.input[0])
         ):
-            return self.none(node, msg="the operator computes, or its result has other consumers")
+            return self.none(
+                node, msg="not a supported selection, or its result has other consumers"
+            )
         dtype, last = g.try_infer_type(node.output[0]), parameters(g, node)
         if last is None or not _keep_order(last, dtype):  # (2) (3)
             return self.none(node, msg="not 8 bits, or the scale or zero point is not supported")

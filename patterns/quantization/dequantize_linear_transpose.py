@@ -17,7 +17,7 @@ class _DequantizeLinearTranspose(PatternOptimization):
     min_opset = 21
 
     def weight(self, g: GraphView, node: Node, name: str) -> Node | None:
-        """The DequantizeLinear of the weight; ``None``, with a noted refusal, if it must stay."""
+        """The DequantizeLinear of the weight, or ``None`` after a refusal."""
         dequantize = g.node_before(name)
         if not is_op(dequantize, "DequantizeLinear") or not dequantize.attribute.get("block_size"):
             self.none(node, msg="no weight that is quantized in blocks precedes it")  # (1)
@@ -52,7 +52,7 @@ class DequantizeLinearTransposePattern(_DequantizeLinearTranspose):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         dequantize = self.weight(g, node, node.input[0])
         if dequantize is None or permutation(g, node) != [1, 0]:  # (1)
-            return self.none(node, msg="it does not swap the axes of a weight in blocks")
+            return self.none(node, msg="no swap of the axes of a block-wise quantized weight")
         return MatchResult(self, [dequantize, node], _write_transposed)
 
     _start = "agraph (float[n,4] x) => (float[n,2] y)"
