@@ -7,8 +7,8 @@
 Each decoder (`decoder_models.py`) is written by both of torch's exporters and optimized with each
 selection. Three workloads run in onnxruntime with all of its own optimizations, on one thread, with
 inputs and outputs bound to memory. The original, the result and the built model are measured in the
-same rounds of random order, without the first one; no more than three sessions are open at a time.
-Times are processor time. All files are removed when they have been measured; those that were
+same rounds of random order; the first round is dropped. No more than three sessions are open at a
+time. Times are processor time. All files are removed when they have been measured; those that were
 exported and built stay where there is a folder for them.
 """
 
@@ -48,7 +48,7 @@ from xoptim.verification.runs.session_settings import SessionSettings
 INT4: Final = "int4"
 GENAI: Final = "genai"
 NEWEST: Final = ("--patterns", "default+onnxruntime", "--opset", "newest")
-ROUNDED: Final = ("--precision", "int4", "--tolerance", "99%")
+QUANTIZED: Final = ("--precision", "int4", "--tolerance", "99%")
 SELECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "default": (),
     "newest": ("--opset", "newest"),
@@ -56,16 +56,16 @@ SELECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "onnxruntime newest": NEWEST,
     "finite": ("--patterns", "default+onnxruntime+finite", "--opset", "newest"),
     GENAI: (),
-    INT4: (*NEWEST, *ROUNDED),
-    f"{GENAI} {INT4}": ROUNDED,
+    INT4: (*NEWEST, *QUANTIZED),
+    f"{GENAI} {INT4}": QUANTIZED,
 }
 """Words of the command by the name of a selection; ``finite`` may change what is not finite.
 
 With ``genai``, there is the option of that name too, with the settings of the model. With ``int4``,
-MatMuls are quantized that are faster for one new token, whatever they err: the error of random
-weights says nothing.
+all MatMuls that become faster for one new token are quantized. Their error is ignored, as the error
+of random weights says nothing.
 """
-FLOATS: Final = [name for name in SELECTIONS if not name.endswith(INT4)]
+FLOAT32: Final = [name for name in SELECTIONS if not name.endswith(INT4)]
 BUILT: Final = "built"
 SETTINGS: Final = SessionSettings(level="all", threads=1, reuse=True, io_binding=True)
 
@@ -118,13 +118,13 @@ def is_int4(selection: str) -> bool:
 
 def usual(decoder: Decoder) -> list[str]:
     """The selections that are measured by default: onnxruntime-genai runs no encoder."""
-    return [name for name in FLOATS if name != GENAI or not decoder.source]
+    return [name for name in FLOAT32 if name != GENAI or not decoder.source]
 
 
 def settings_of(decoder: Decoder, folder: pathlib.Path) -> list[str]:
     """The option that names a folder with the settings of a decoder, which are written there."""
-    given = {"max_position_embeddings": 2048, "eos_token_id": 2, **decoder.settings}
-    (folder / "config.json").write_text(json.dumps(given), encoding="utf-8")
+    settings = {"max_position_embeddings": 2048, "eos_token_id": 2, **decoder.settings}
+    (folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
     return ["--genai", str(folder)]
 
 
@@ -160,8 +160,8 @@ def difference(scores: np.ndarray, expected: np.ndarray) -> float:
 
     Infinite where something is not a number.
     """
-    far = float(np.abs(scores - expected).max() / np.abs(expected).max())
-    return far if np.isfinite(far) else float("inf")
+    error = float(np.abs(scores - expected).max() / np.abs(expected).max())
+    return error if np.isfinite(error) else float("inf")
 
 
 def compared(
@@ -169,7 +169,7 @@ def compared(
 ) -> tuple[dict[str, dict[str, Times]], dict[str, float]]:
     """Times of models by workload and label, and how far their scores are from the first one's."""
     times = {load: {label: Times() for label in models} for load in plan.decoder.workloads()}
-    far = dict.fromkeys(models, 0.0)
+    errors = dict.fromkeys(models, 0.0)
     rng, clock = random.Random(0), clock_for([SETTINGS])
     for number in range(plan.passes):
         sessions = {
@@ -181,13 +181,15 @@ def compared(
             if not number:
                 scores = {label: np.asarray(sessions[label].run(feeds)[0]) for label in models}
                 first = scores[next(iter(models))]
-                far = {label: max(far[label], difference(scores[label], first)) for label in models}
+                errors = {
+                    label: max(errors[label], difference(scores[label], first)) for label in models
+                }
             runs = [sessions[label].runner(feeds) for label in models]
             measure_pass(runs, list(times[name].values()), plan.seconds * len(models), rng, clock)
             del runs
         del sessions  # before those of the next pass are made
         gc.collect()
-    return times, far
+    return times, errors
 
 
 def figures_of(path: pathlib.Path, plan: Plan) -> Figures:
@@ -201,16 +203,17 @@ def figures_of(path: pathlib.Path, plan: Plan) -> Figures:
 def fill(
     figures: Mapping[str, Figures],
     times: Mapping[str, Mapping[str, Times]],
-    far: Mapping[str, float],
+    errors: Mapping[str, float],
 ) -> None:
     """Write ratios and differences into the figures; the first model is the one to divide by."""
     for name, by_label in times.items():
         original = next(iter(by_label.values()))
-        for label, own in by_label.items():
-            figures[label].times[name] = ratio_of(own.rounds, original.rounds).value
+        for label, own_times in by_label.items():
+            rounds = own_times.rounds
+            figures[label].times[name] = ratio_of(rounds, original.rounds).value
             if BUILT in by_label:
-                figures[label].ratios[name] = ratio_of(own.rounds, by_label[BUILT].rounds).value
-            figures[label].scores = far[label]
+                figures[label].ratios[name] = ratio_of(rounds, by_label[BUILT].rounds).value
+            figures[label].scores = errors[label]
 
 
 def measured(
@@ -221,21 +224,21 @@ def measured(
 
     The first two are measured again with every selection; their figures are from the first time.
     """
-    fixed = {"original": source, **({BUILT: built} if built else {})}
-    figures = {label: figures_of(path, plan) for label, path in fixed.items()}
+    baselines = {"original": source, **({BUILT: built} if built else {})}
+    figures = {label: figures_of(path, plan) for label, path in baselines.items()}
     for place, selection in enumerate(plan.selections):
         with tempfile.TemporaryDirectory(dir=source.parent) as folder:
             target = pathlib.Path(folder) / "model.onnx"
             seconds = optimized(source, target, selection, plan)
             figures[selection] = figures_of(target, plan)
             figures[selection].seconds = seconds
-            times, far = compared({**fixed, selection: target}, plan)
-        fill(figures, times, far)
+            times, errors = compared({**baselines, selection: target}, plan)
+        fill(figures, times, errors)
         base = {
-            name: 1e3 * median([t for each in own["original"].rounds for t in each])
-            for name, own in times.items()
+            name: 1e3 * median([t for rounds in by_label["original"].rounds for t in rounds])
+            for name, by_label in times.items()
         }
-        for label in (*(() if place else fixed), selection):
+        for label in (*(() if place else baselines), selection):
             yield label, figures[label], base
 
 
@@ -334,11 +337,11 @@ def main(
             tempfile.TemporaryDirectory()
             if folder is None
             else contextlib.nullcontext(folder / name)
-        ) as kept:
-            place = pathlib.Path(kept)
-            place.mkdir(parents=True, exist_ok=True)
+        ) as directory:
+            path = pathlib.Path(directory)
+            path.mkdir(parents=True, exist_ok=True)
             click.echo(f"\n{name}, {layers} layers")
-            for line in lines_of(plan, exporters or EXPORTERS, place):
+            for line in lines_of(plan, exporters or EXPORTERS, path):
                 click.echo(line)
 
 

@@ -30,7 +30,7 @@ class Graph:
         return name
 
     def add(self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any) -> str:
-        """A new node; the name of its only or first result, others have a number behind it."""
+        """Add a node; returns the name of its first result, ``r``; others are ``r_1``, ``r_2``."""
         name = f"r{len(self.nodes)}"
         results = [name, *(f"{name}_{i}" for i in range(1, outputs))]
         self.nodes.append(
@@ -49,8 +49,9 @@ class Graph:
         return self.constant(values)
 
     def weight(self, *shape: int, terms: float = 0) -> str:
-        """Random numbers of a magnitude that sums of this many products keep, by default of as many
-        as there are rows.
+        """Random numbers with the standard deviation ``terms ** -0.5``.
+
+        A sum of ``terms`` products keeps its magnitude. The default is the number of rows.
         """
         return self.constant(
             self.random.standard_normal(shape) * (terms or shape[-2:][0]) ** -0.5, np.float32
@@ -78,11 +79,11 @@ class Graph:
 
 
 def drawn(
-    build: Callable[..., str | Iterable[str]], *given: Any, **settings: Any
+    build: Callable[..., str | Iterable[str]], *args: Any, **settings: Any
 ) -> onnx.ModelProto:
     """The model of a function that adds nodes to a graph, and returns the names of the results."""
     g = Graph()
-    results = build(g, *given, **settings)
+    results = build(g, *args, **settings)
     return g.model(*([results] if isinstance(results, str) else results))
 
 
@@ -184,7 +185,7 @@ def pieces(g: Graph, n: int) -> list[str]:
 
 
 def shapes(g: Graph, n: int) -> tuple[str, ...]:
-    """Each result of a chain measured."""
+    """A chain, and the Shape of each of its results."""
     x = g.input("a", "b")
     names = []
     for _ in range(n // 2):
@@ -351,7 +352,7 @@ def lengths(g: Graph, count: int) -> str:
 
 
 def chained(g: Graph, count: int) -> str:
-    """This many sizes concatenated one after the other, with a reader of each length."""
+    """This many inputs of different sizes, concatenated one after the other."""
     return reduce(
         lambda x, index: g.add("Concat", x, g.input(f"s{index}"), axis=0),
         range(count),
@@ -368,7 +369,7 @@ def factors(g: Graph, count: int) -> str:
 
 
 def narrow(g: Graph, count: int) -> str:
-    """Sizes computed with 32 bits, doubled until no bit of them is left."""
+    """A size in int32, to which a third of it, computed in int64, is added repeatedly."""
     size = g.add("Cast", size_of(g, g.input("s"), 0), to=TensorProto.INT32)
     for _ in range(count):
         size = g.add(
@@ -378,7 +379,7 @@ def narrow(g: Graph, count: int) -> str:
 
 
 def strides(g: Graph, count: int) -> str:
-    """Pools that round up over an open axis, each added to its cropped operand."""
+    """Pools that round up over a dynamic axis, each concatenated with its cropped operand."""
     x = g.input(1, 1, "s")
     for step in range(count):
         pooled = g.add("MaxPool", x, kernel_shape=[3], strides=[2], pads=[1, 1], ceil_mode=1)
@@ -389,7 +390,7 @@ def strides(g: Graph, count: int) -> str:
 
 
 def ranges(g: Graph, count: int) -> str:
-    """Positions from one size to another."""
+    """Ranges up to the length of a sequence, each appended to the sequence."""
     x = g.input("s", dtype=TensorProto.INT64)
     for step in range(count):
         one = g.add("Squeeze", g.ints(1 + step % 3))

@@ -11,9 +11,9 @@ operator, `deep` one that fails at the last node, `match` one that succeeds; `fi
 the first attempt, in which a pattern is traced and compiled. No attempt changes the graph.
 
 The growth is measured with patterns that all start at Add and never rewrite anything: in the family
-`wide` they differ in the operator that feeds the Add, in the family `deep` only in the one behind a
-Mul that feeds it. The graph is the same for any number of patterns, and at most one of them matches
-each of its additions.
+`wide` they differ in the operator that feeds the Add, in the family `deep` only in the operator
+that feeds a Mul before the Add. The graph is the same for any number of patterns, and at most one
+of them matches each of its additions.
 """
 
 import argparse
@@ -89,7 +89,7 @@ class EasyPattern(EasyPatternOptimization):
         return g.op.Neg(g.op.Relu(g.op.Add(x, k)))
 
     def apply_pattern(self, g: PatternRewriter, x: str, k: str) -> Any:
-        """Something else."""
+        """Min(-(x + k), 0), which is equal."""
         return g.op.Min(g.op.Neg(g.op.Add(x, k)), 0.0)
 
 
@@ -102,7 +102,7 @@ class InChainPattern(ChainPattern):
         return ("Neg", "Relu", "Add")
 
     def apply_pattern(self, g: PatternRewriter, inputs: tuple[str, ...]) -> Any:
-        """Something else."""
+        """Min(-(x + k), 0), which is equal."""
         return g.op.Min(g.op.Neg(g.op.Add(*inputs)), 0.0)
 
 
@@ -132,7 +132,7 @@ def subgraphs() -> dict[str, tuple[GraphView, Node]]:
         "deep": "a = Sub(x, k) r = Relu(a) y = Neg(r)",
         "match": "a = Add(x, k) r = Relu(a) y = Neg(r)",
     }
-    found = {}
+    graphs = {}
     for kind, body in bodies.items():
         text = (
             '<ir_version: 10, opset_import: ["" : 18]> agraph (float[N,8] x) => (float[N,8] y)'
@@ -143,11 +143,11 @@ def subgraphs() -> dict[str, tuple[GraphView, Node]]:
                 text.replace("<float[8] k>", "<float[8] k = {1,2,3,4,5,6,7,8}>")
             )
         ).graph
-        found[kind] = (
+        graphs[kind] = (
             GraphView(graph),
             next(node for node in graph.nodes if node.op_type == "Neg"),
         )
-    return found
+    return graphs
 
 
 def best_seconds(run: Callable[[], object], repeats: int, turns: int = 5) -> float:
@@ -158,7 +158,7 @@ def best_seconds(run: Callable[[], object], repeats: int, turns: int = 5) -> flo
 
 def attempts(repeats: int) -> dict[str, dict[str, float]]:
     """Microseconds of each kind of attempt by form."""
-    found: dict[str, dict[str, float]] = {}
+    by_form: dict[str, dict[str, float]] = {}
     graphs = subgraphs()
     for form, make in FORMS.items():
         pattern, (view, node) = make(), graphs["match"]
@@ -170,8 +170,8 @@ def attempts(repeats: int) -> dict[str, dict[str, float]]:
             if matches is (kind == "match"):
                 attempt = partial(pattern.match, view, node, [])
                 times[kind] = best_seconds(attempt, repeats)
-        found[form] = {kind: 1e6 * seconds for kind, seconds in times.items()}
-    return found
+        by_form[form] = {kind: 1e6 * seconds for kind, seconds in times.items()}
+    return by_form
 
 
 # ------------------------------------------------------------------ many patterns at one operator
@@ -195,10 +195,10 @@ def pattern_of(family: str, number: int) -> EasyPatternOptimization:
         "match_pattern": describe if family == "deep" else wide,
         "validate_mapping": refuse,
     }
-    found: EasyPatternOptimization = type(
+    pattern: EasyPatternOptimization = type(
         f"{family.title()}{number}Pattern", (EasyPatternOptimization,), members
     )()
-    return found
+    return pattern
 
 
 def graph_of(family: str, size: int) -> onnx.ModelProto:
@@ -218,41 +218,42 @@ def graph_of(family: str, size: int) -> onnx.ModelProto:
 
 
 def growth(size: int, counts: Sequence[int], turns: int) -> list[dict[str, Any]]:
-    """Microseconds a node of the choice of candidates and of a whole run, and attempts a node, by
-    family and patterns.
+    """Microseconds per node to select candidates and to match them, and attempts per addition.
+
+    A row for each family and number of patterns.
     """
-    found = []
+    rows = []
     for family in FAMILIES:
         model = graph_of(family, size)
-        every = [pattern_of(family, number) for number in range(max(counts))]
+        all_patterns = [pattern_of(family, number) for number in range(max(counts))]
         for count in counts:
-            patterns: list[PatternOptimization] = list(every[:count])
+            patterns: list[PatternOptimization] = list(all_patterns[:count])
             start = time.perf_counter()
             index = PatternIndex(patterns)
             indexed = time.perf_counter() - start
             graph = load_model(model).graph
             nodes = index.anchors_in(graph)
             tried = sum(map(len, index.candidates(graph, nodes).values()))
-            chosen = best_seconds(partial(index.candidates, graph, nodes), 1, turns)
+            selecting = best_seconds(partial(index.candidates, graph, nodes), 1, turns)
             _run(model, patterns)  # traces and compiles
-            whole = best_seconds(partial(_run, model, patterns), 1, turns)
-            without = best_seconds(partial(_run, model, []), 1, turns)
-            found.append(
+            matching = best_seconds(partial(_run, model, patterns), 1, turns)
+            matching -= best_seconds(partial(_run, model, []), 1, turns)
+            rows.append(
                 {
                     "family": family,
                     "patterns": count,
                     "nodes": len(graph.nodes),
                     "attempts per addition": tried / len(nodes),
                     "index ms": 1e3 * indexed,
-                    "candidates us/node": 1e6 * chosen / len(graph.nodes),
-                    "engine us/node": 1e6 * max(whole - without, 0) / len(graph.nodes),
+                    "candidates us/node": 1e6 * selecting / len(graph.nodes),
+                    "engine us/node": 1e6 * max(matching, 0) / len(graph.nodes),
                 }
             )
-    return found
+    return rows
 
 
 def _run(model: onnx.ModelProto, patterns: list[PatternOptimization]) -> None:
-    """Match all patterns at all nodes; the time for loading the model is subtracted."""
+    """Load a model, and match all patterns at all nodes."""
     options = OptimizationOptions(patterns=None)
     loaded = load_model(model)
     Engine(loaded, State(loaded, options)).run(patterns)
@@ -298,10 +299,10 @@ def main() -> None:
         help="numbers of patterns (default %(default)s)",
     )
     parser.add_argument("--quick", action="store_true", help="smaller and less exact")
-    chosen = parser.parse_args()
-    counts = sorted(int(count) for count in chosen.patterns.split(","))
-    rows = growth(400 if chosen.quick else chosen.nodes, counts, 1 if chosen.quick else 3)
-    show(attempts(50 if chosen.quick else 5000), rows)
+    options = parser.parse_args()
+    counts = sorted(int(count) for count in options.patterns.split(","))
+    rows = growth(400 if options.quick else options.nodes, counts, 1 if options.quick else 3)
+    show(attempts(50 if options.quick else 5000), rows)
 
 
 if __name__ == "__main__":

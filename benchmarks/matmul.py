@@ -1,11 +1,11 @@
-"""Time of products of one input, apart and as one product with a Split.
+"""Time of several MatMuls with one input, apart and as one MatMul with a Split.
 
     python -m benchmarks.matmul               # one and two threads
     python -m benchmarks.matmul --threads 1 --seconds 5
 
 The widths are taken from decoders: query, key and value, or the two projections of a gated layer.
 Both forms run with all of onnxruntime's optimizations, in rounds of random order, with sessions
-made anew in three passes. `operators.py` holds what these figures decided.
+made anew in three passes.
 """
 
 from typing import Final
@@ -22,22 +22,23 @@ ROWS: Final = (1, 4, 128)
 
 
 def forms(width: int, parts: tuple[int, ...]) -> dict[str, Subject]:
-    """Both forms; what reads the products keeps them from being outputs."""
+    """Both forms. A Neg reads each result, so that MatMul and Split do not compute outputs."""
     names = "ABC"[: len(parts)]
     weights = ", ".join(
         f"float[{width},{part}] {name}" for name, part in zip(names, parts, strict=True)
     )
-    products = ", ".join(f"m{name}" for name in names)
-    several = " ".join(f"m{name} = MatMul(x, {name})" for name in names)
-    one = f"m = MatMul(x, W) {products} = Split <axis = -1> (m, n)"
+    results = ", ".join(f"m{name}" for name in names)
+    separate = " ".join(f"m{name} = MatMul(x, {name})" for name in names)
+    merged = f"m = MatMul(x, W) {results} = Split <axis = -1> (m, n)"
     sizes = f"<int64[{len(parts)}] n = {{{', '.join(map(str, parts))}}}>"
-    read = " ".join(f"y{name} = Neg(m{name})" for name in names)
-    results = products.replace("m", "y")
+    readers = " ".join(f"y{name} = Neg(m{name})" for name in names)
+    outputs = results.replace("m", "y")
     x = f"float[1,ROWS,{width}] x"
     return {
-        "apart": Subject(f"g ({x}, {weights}) => ({results}) {{ {several} {read} }}"),
+        "apart": Subject(f"g ({x}, {weights}) => ({outputs}) {{ {separate} {readers} }}"),
         "one": Subject(
-            f"g ({x}, float[{width},{sum(parts)}] W) => ({results}) {sizes} {{ {one} {read} }}"
+            f"g ({x}, float[{width},{sum(parts)}] W) => ({outputs}) {sizes} "
+            f"{{ {merged} {readers} }}"
         ),
     }
 
@@ -47,9 +48,9 @@ def forms(width: int, parts: tuple[int, ...]) -> dict[str, Subject]:
     "--threads", default="1,2", show_default=True, help="Numbers of threads, separated by commas."
 )
 @click.option("--seconds", default=2.0, show_default=True, help="Of measured runs for each model.")
-@click.option("--width", type=int, help="Rows of the matrix; all by default.")
+@click.option("--width", type=int, help="Only weights with this number of rows.")
 def main(threads: str, seconds: float, width: int | None) -> None:
-    """Measure and print the time as one product divided by the time as several."""
+    """Measure and print the time of one MatMul divided by the time of several."""
     click.echo(
         f"| columns | threads | {' | '.join(f'{rows} rows' for rows in ROWS)} "
         f"|\n|---|---|{'---|' * len(ROWS)}"

@@ -10,8 +10,8 @@ The shape ``families`` stands for all families of graphs that repeat one structu
 open dimensions grow into large expressions (`families.py`); their size is a number of repetitions.
 Every optimizer runs in a process of its own, on one thread where it has such an option, after a
 warm-up on a tiny model, without Python's garbage collector. Small models are timed several times
-and the best time counts. MiB are the peak of the resident memory of the process above that before
-the optimization (Linux only). A tool that exceeds the time limit once is not run on larger models
+and the best time counts. MiB is the growth of resident memory from before the optimization to the
+peak (Linux only). A tool that exceeds the time limit once is not run on larger models
 of the shape. onnxruntime is timed from the serialized model to a ready session, with
 `enable_mem_reuse` off: its memory planner, which is not compared here, needs quadratic time
 otherwise.
@@ -235,14 +235,14 @@ def summarize(
     for small, large in pairwise(sizes):
         print(f"\ntime({large}) / time({small}); {large / small:g} is linear")
         for shape in shapes:
-            known = [
+            timed_tools = [
                 tool
                 for tool in tools
                 if (shape, small, tool) in timings and (shape, large, tool) in timings
             ]
             growth = (
                 f"{tool} {timings[shape, large, tool] / timings[shape, small, tool]:.1f}"
-                for tool in known
+                for tool in timed_tools
             )
             print(f"  {shape:<12}" + "  ".join(growth))
     print(
@@ -251,15 +251,15 @@ def summarize(
     )
     for shape in shapes:
         for size in sizes:
-            ours, most, none = (
+            xoptim_time, ort_all, ort_none = (
                 timings.get((shape, size, tool)) for tool in ("xoptim", "ort-all", "ort-none")
             )
-            if ours is not None and most is not None and none is not None:
-                alone = most - none
-                ratio = f"{ours / alone:.2f}" if alone > 0 else "-"
+            if xoptim_time is not None and ort_all is not None and ort_none is not None:
+                optimizer = ort_all - ort_none
+                ratio = f"{xoptim_time / optimizer:.2f}" if optimizer > 0 else "-"
                 print(
-                    f"  {shape:<12}{size:>8}  {ours:.3f} s / {alone:.3f} s = {ratio}; whole "
-                    f"session {ours / most:.2f}"
+                    f"  {shape:<12}{size:>8}  {xoptim_time:.3f} s / {optimizer:.3f} s = {ratio}; "
+                    f"whole session {xoptim_time / ort_all:.2f}"
                 )
 
 
@@ -284,17 +284,17 @@ def main() -> None:
         default=120.0,
         help="seconds for one tool and size (default %(default)s)",
     )
-    chosen = parser.parse_args()
-    sizes = sorted(int(size) for size in chosen.sizes.split(","))
+    options = parser.parse_args()
+    sizes = sorted(int(size) for size in options.sizes.split(","))
     shapes, tools = (
-        chosen.shapes.replace("families", ",".join(FAMILIES | SIZES)).split(","),
-        chosen.tools.split(","),
+        options.shapes.replace("families", ",".join(FAMILIES | SIZES)).split(","),
+        options.tools.split(","),
     )
     with tempfile.TemporaryDirectory() as folder:
         timings: Timings = {}
         row("shape", "size", "tool", "seconds", "us / size", "left", "MiB", "/ xoptim")
         for shape in shapes:
-            timings.update(compare(shape, sizes, tools, pathlib.Path(folder), chosen.limit))
+            timings.update(compare(shape, sizes, tools, pathlib.Path(folder), options.limit))
         if timings:
             summarize(timings, shapes, sizes, tools)
 

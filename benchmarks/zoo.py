@@ -36,7 +36,7 @@ OPEN: Final[dict[str, dict[str, dict[int, str]]]] = {
     "image": {"pixel_values": {0: "batch"}},
     "sound": {"input_features": {0: "batch"}},
 }
-"""Open dimensions of the inputs by their kind."""
+"""Dynamic dimensions of the inputs, by kind of the inputs."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,14 @@ class Architecture:
     generates: bool = False
 
 
-ARCHITECTURES = {name: Architecture(**each) for name, each in read_toml("zoo").items()}
+ARCHITECTURES = {name: Architecture(**entry) for name, entry in read_toml("zoo").items()}
 """The models of transformers, by name."""
 
 
 EXPORTED = {"text": (2, 24), "tokens": (2, 16), "image": (2, 0), "sound": (2, 300)}
 """Sizes of batch and length that models are exported with, by kind of the inputs."""
 MEASURED = {"text": (1, 64), "tokens": (1, 16), "image": (1, 0), "sound": (1, 300)}
-"""Those that they are measured on."""
+"""Sizes of batch and length that models are measured on, by kind of the inputs."""
 
 
 def values_of(architecture: Architecture, sizes: tuple[int, int]) -> Values:
@@ -97,13 +97,14 @@ def module_of(architecture: Architecture, exporter: str) -> Any:
     import transformers
 
     torch.manual_seed(0)
-    chosen = (
+    attention = (
         {"attn_implementation": "sdpa" if exporter == "dynamo" else "eager"}
         if architecture.has_attention
         else {}
     )
-    made = getattr(transformers, architecture.model)
-    model = made(made.config_class(**architecture.settings, **chosen)).eval()
+    model_class = getattr(transformers, architecture.model)
+    config = model_class.config_class(**architecture.settings, **attention)
+    model = model_class(config).eval()
     model = model.encoder if architecture.inputs == "sound" else model
     names, options = (
         list(OPEN[architecture.inputs]),
@@ -116,10 +117,10 @@ def module_of(architecture: Architecture, exporter: str) -> Any:
             self.model = model
 
         def forward(self, *values: Any) -> Any:
-            given = dict(zip(names, values, strict=True))
-            if "attention_mask" in given and architecture.generates and exporter == "script":
-                given["attention_mask"] = causal(given["attention_mask"])
-            return self.model(**given, **options)[0]
+            inputs = dict(zip(names, values, strict=True))
+            if "attention_mask" in inputs and architecture.generates and exporter == "script":
+                inputs["attention_mask"] = causal(inputs["attention_mask"])
+            return self.model(**inputs, **options)[0]
 
     return First().eval()
 
@@ -136,20 +137,21 @@ def _export(
     """
     import torch
 
-    given, names = tuple(exported.values()), list(exported)
+    args, names = tuple(exported.values()), list(exported)
     try:
         if path.stem.endswith(".dynamo"):
-            open_axes = tuple(dict.fromkeys(dims[name], torch.export.Dim.DYNAMIC) for name in names)
+            dynamic = torch.export.Dim.DYNAMIC
+            shapes = tuple(dict.fromkeys(dims[name], dynamic) for name in names)
             variadic = any(
-                each.kind is each.VAR_POSITIONAL
-                for each in signature(module.forward).parameters.values()
+                parameter.kind is parameter.VAR_POSITIONAL
+                for parameter in signature(module.forward).parameters.values()
             )
             options: dict[str, Any] = {
                 "input_names": names,
-                "dynamic_shapes": (open_axes,) if variadic else open_axes,
+                "dynamic_shapes": (shapes,) if variadic else shapes,
             }
             program = torch.onnx.export(
-                module, given, dynamo=True, optimize=False, verbose=False, **options
+                module, args, dynamo=True, optimize=False, verbose=False, **options
             )
             program.save(str(path), external_data=False)
         else:
@@ -157,7 +159,7 @@ def _export(
                 "input_names": names,
                 "dynamic_axes": {name: dict(dims[name]) for name in names},
             }
-            torch.onnx.export(module, given, str(path), dynamo=False, opset_version=17, **options)
+            torch.onnx.export(module, args, str(path), dynamo=False, opset_version=17, **options)
     except Exception as error:  # exporters fail in any way
         print(
             f"{path.name}: not written: {type(error).__name__}: "
@@ -266,22 +268,22 @@ def mixture(folder: pathlib.Path) -> None:
 def _export_module(
     folder: pathlib.Path, name: str, module: Any, values: Callable[[int, int], Values]
 ) -> None:
-    """A module of one input with open axes for the batch and, if it has three axes or holds tokens,
-    the length.
+    """A module of one input with dynamic axes for the batch and, if it has three axes or holds
+    tokens, the length.
     """
     import torch
 
     torch.manual_seed(0)
     exported, measured = values(2, 24), values(1, 64)
     (key, value), *_ = exported.items()
-    long = value.dim() == 3 or not value.is_floating_point()
-    dims = {key: {0: "batch", 1: "seq"} if long else {0: "batch"}}
+    has_length = value.dim() == 3 or not value.is_floating_point()
+    dims = {key: {0: "batch", 1: "seq"} if has_length else {0: "batch"}}
     for exporter in ("dynamo", "script"):
         _export(module.eval(), exported, measured, dims, folder / f"{name}.{exporter}.onnx")
 
 
 LONG = ("light_vgg19", "light_zfnet512")
-"""Networks of hundreds of megabytes that spend most time in two products."""
+"""Networks of hundreds of megabytes that spend most time in two matrix multiplications."""
 
 
 def light(folder: pathlib.Path) -> None:
@@ -294,7 +296,7 @@ def light(folder: pathlib.Path) -> None:
             continue
         model = onnx.load(source)
         rng = np.random.default_rng(0)
-        sizes = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
+        sizes = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
         drawn = [
             node
             for node in model.graph.node
@@ -311,14 +313,14 @@ def light(folder: pathlib.Path) -> None:
                 numpy_helper.from_array(values.astype(np.float32), node.output[0])
             )
             model.graph.node.remove(node)
-        given = next(each for each in model.graph.input if each.name not in sizes)
-        shape = [dim.dim_value for dim in given.type.tensor_type.shape.dim]
+        image = next(value for value in model.graph.input if value.name not in sizes)
+        shape = [dim.dim_value for dim in image.type.tensor_type.shape.dim]
         del model.graph.input[:]
-        model.graph.input.append(given)
+        model.graph.input.append(image)
         model.ir_version = max(model.ir_version, 4)
         path = folder / f"cnn.{source.stem.removeprefix('light_')}.caffe2.onnx"
         onnx.save(model, path)
-        _keep_values(path, {given.name: rng.standard_normal(shape).astype(np.float32)})
+        _keep_values(path, {image.name: rng.standard_normal(shape).astype(np.float32)})
 
 
 def forest(folder: pathlib.Path) -> None:
@@ -366,8 +368,8 @@ def quantized(folder: pathlib.Path) -> None:
 
 MAKERS: dict[str, Callable[[pathlib.Path], None]] = {
     **{
-        name: partial(export_both, name=name, architecture=each)
-        for name, each in ARCHITECTURES.items()
+        name: partial(export_both, name=name, architecture=architecture)
+        for name, architecture in ARCHITECTURES.items()
     },
     "lstm": recurrent,
     "mlp": perceptron,
@@ -385,12 +387,12 @@ def main() -> None:
     )
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--only", default="", help="regular expression for names")
-    given = parser.parse_args()
-    given.folder.mkdir(parents=True, exist_ok=True)
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
     for name, make in MAKERS.items():
-        if re.search(given.only, name):
+        if re.search(options.only, name):
             try:
-                make(given.folder)
+                make(options.folder)
             except Exception as error:  # exporters of other packages fail in any way
                 print(
                     f"{name}: not written: {type(error).__name__}: "

@@ -38,8 +38,8 @@ class CertifiedFile:
             raise click.UsageError(f"--certificate {str(path)!r} would replace a model")
         if not changes.read().is_empty:
             raise click.UsageError(
-                "--certificate is about the optimization alone; write the changed model first, "
-                "and optimize it with --certificate"
+                "--certificate is about the optimization alone; apply other changes (--fix, "
+                "--rename, ...) in a first run, and optimize its result with --certificate"
             )
         return cls(writable(path), proof.certificate.fingerprint(model))
 

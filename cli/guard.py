@@ -1,6 +1,4 @@
-"""Run a command in a child process, and report how the process ends: also by a fault in
-onnxruntime, or by a signal.
-"""
+"""Run a command in a child process, and report a fault in onnxruntime or a signal that ends it."""
 
 import os
 import sys

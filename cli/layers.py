@@ -37,16 +37,16 @@ def settings_of(
         return [read_settings(named.path, commands)]
     if named.is_off:
         return []
-    own = user_settings(commands)
-    revision = _revision(words, commands[_JUDGE], own) if command == _JUDGE else ""
+    user = user_settings(commands)
+    revision = _revision(words, commands[_JUDGE], user) if command == _JUDGE else ""
     settings = _at_revision(revision, commands) if revision else folder_settings(commands)
-    if settings is None or (own is not None and settings.path == own.path.resolve()):
-        return [] if own is None else [own]
+    if settings is None or (user is not None and settings.path == user.path.resolve()):
+        return [] if user is None else [user]
     if command in commands:
         settings, warnings = trusted(settings, commands[command], command)
         for warning in warnings:
             say(f"xopt: warning: {warning}", err=True)
-    return [settings] if own is None else [settings, own]
+    return [settings] if user is None else [settings, user]
 
 
 def folder_settings(commands: Commands) -> Settings | None:
@@ -79,31 +79,31 @@ def user_settings(commands: Commands) -> Settings | None:
     return None if path is None else read_settings(path, commands)
 
 
-def _revision(words: Sequence[str], command: click.Command, own: Settings | None) -> str:
+def _revision(words: Sequence[str], command: click.Command, user: Settings | None) -> str:
     """The value of ``--against`` on a command line, else in the user's settings; empty for none."""
     context = click.Context(command, info_name=_JUDGE, resilient_parsing=True)
     values, _, _ = command.make_parser(context).parse_args(list(words))
-    default = "" if own is None else own.defaults[_JUDGE].get("against", "")
+    default = "" if user is None else user.defaults[_JUDGE].get("against", "")
     return str(values.get("against") or default)
 
 
 def _at_revision(revision: str, commands: Commands) -> Settings | None:
     """The settings of the folder at a revision, if git tracks the folder.
 
-    The settings in the change that is checked do not count.
+    Settings in the working tree are ignored, as they are part of the change that is checked.
     """
     root = root_of(Path.cwd())
     if root is None:
         return folder_settings(commands)
     try:
-        former = Revision(root, revision)
+        commit = Revision(root, revision)
     except XoptimError:
         return None  # the check reports the error
 
     def read(path: Path) -> bytes | None:
         if not path.is_relative_to(root):
             return read_content(path)
-        return former.read(path.relative_to(root).as_posix())
+        return commit.read(path.relative_to(root).as_posix())
 
     nearest = nearest_settings(read)
     if nearest is None:

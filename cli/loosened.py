@@ -1,4 +1,4 @@
-"""Words about settings that make a comparison of models weaker, for the line of its result."""
+"""Texts about settings that weaken a comparison of models, to print with the result."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -30,7 +30,7 @@ def warn_of_loosened() -> None:
 
 
 def _texts(typed: tuple[str, ...]) -> Iterator[str]:
-    """Each option with its value, and the file that sets it."""
+    """Each option that weakens the comparison, with its value, and the file if one sets it."""
     context = click.get_current_context()
     for param in context.command.params:
         name = param.name or ""

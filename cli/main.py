@@ -41,7 +41,7 @@ _LACKS_OF_MEMORY = ("can't start new thread", "error return without exception se
 
 
 class _Warnings(logging.Handler):
-    """Prints warnings of the engine to the standard error stream of the moment."""
+    """Prints warnings of the engine to the current standard error stream."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

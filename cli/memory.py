@@ -11,7 +11,7 @@ _SHARE: Final = 0.95
 
 
 class MemoryBound:
-    """Limits the private memory of this process to the memory that is free at its start.
+    """Limits the private memory of this process to its present size and 95 % of the free memory.
 
     Allocations beyond the limit fail with an error message, in Python, numpy and onnxruntime alike.
     Without a limit, Linux grants these allocations, and kills a process, often another one, when

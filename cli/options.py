@@ -34,15 +34,15 @@ _METAVARS: Final = {click.IntRange: "N", click.FloatRange: "NUMBER"}
 def option(text: str, *names: str, **settings: Any) -> Any:
     """A field that is an option.
 
-    A field that is not made by this function is a group of options: a dataclass, which the default
-    factory of the field names.
+    A field that is not made by this function is a group of options: its default factory is a
+    dataclass.
 
     Args:
         text: the help. click adds the default value, unless it is empty.
         *names: the names, such as ``-o`` and ``--output``; by default, the name of the field.
         **settings: further arguments of ``click.option``.
     """
-    nothing = (
+    empty_value = (
         ()
         if settings.get("multiple")
         else False
@@ -51,10 +51,10 @@ def option(text: str, *names: str, **settings: Any) -> Any:
         if settings.get("count")
         else None
     )
-    default = settings.get("default", nothing)
+    default = settings.get("default", empty_value)
     metavar = _METAVARS.get(type(settings.get("type")))
-    shown = {"help": text, "show_default": bool(default), "metavar": metavar}
-    return field(default=default, metadata={_OPTION: (names, {**shown, **settings})})
+    appearance = {"help": text, "show_default": bool(default), "metavar": metavar}
+    return field(default=default, metadata={_OPTION: (names, {**appearance, **settings})})
 
 
 def flag(text: str, *names: str) -> Any:
@@ -136,7 +136,7 @@ def command(
         groups = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
 
         @wraps(function)
-        def called(**values: Any) -> Any:
+        def callback(**values: Any) -> Any:
             context = {"context": click.get_current_context()} if "context" in hints else {}
             words = {name: values[name] for name in arguments}
             return function(
@@ -152,7 +152,7 @@ def command(
         params += (_click_option(entry) for group in groups.values() for entry in _options(group))
         return click.command(
             title, cls=kind, params=params, context_settings={"allow_extra_args": extra}
-        )(called)
+        )(callback)
 
     return make
 

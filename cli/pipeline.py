@@ -38,11 +38,11 @@ class Weights:
 
 def protect_weights(builder: GraphBuilder, target: Path) -> None:
     """Raise if the target is a file with weights of the input: writing would destroy them."""
-    places = (
+    locations = (
         tensor.place() for graph in builder.model.graphs() for tensor in graph.initializers.values()
     )
     if target.exists() and any(
-        place is not None and place[0] == target.resolve() for place in places
+        location is not None and location[0] == target.resolve() for location in locations
     ):
         raise click.UsageError(f"{str(target)!r} holds weights of the input; write somewhere else")
 
@@ -50,9 +50,9 @@ def protect_weights(builder: GraphBuilder, target: Path) -> None:
 def drafted(
     target: Path, weights: Weights, *, dry_run: bool = False, in_place: bool = False
 ) -> Draft:
-    """The place of the result until the result is approved.
+    """The draft of a result that is not approved yet.
 
-    The place is next to the target, except for a stream or a dry run.
+    Its files are next to the target, except for a stream or a dry run.
     """
     streams = dry_run or target == STANDARD_OUTPUT
     external = weights.external_data or None
@@ -131,8 +131,8 @@ def evidence_text(outcome: Outcome) -> str:
     proofs = outcome.verified.proofs
     if proofs is None or not (proofs.steps or proofs.passes):
         return ""
-    limitation = "" if outcome.fitting is None else ", not of what the target needs"
-    return f"; the only evidence are proofs of the optimization{limitation}: {proofs.summary()}"
+    limit = "" if outcome.fitting is None else ", and do not cover the fitting to the target"
+    return f"; proofs of the optimization are the only evidence{limit}: {proofs.summary()}"
 
 
 def verdict(outcome: Outcome) -> int:

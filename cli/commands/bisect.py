@@ -24,11 +24,11 @@ from ..verification import Comparison
 
 @dataclass(frozen=True, slots=True)
 class BisectDocument(JsonResult):
-    """The rewrite or step with which a model computes different results, and a model that shows it.
+    """The rewrite or step that changes the results of a model, and a model that shows the change.
 
     Attributes:
         culprit: the rewrite or step.
-        model: the small model that was written; ``None`` when no part of the model shows it.
+        model: the small model that was written; ``None`` when no part shows the change.
     """
 
     __json__ = JsonForm(*within("culprit", Culprit), "model", name="Bisect")

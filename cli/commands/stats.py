@@ -220,7 +220,8 @@ def _print_costs(console: Console, costs: Costs, *, layers: bool) -> None:
     sizes = ", ".join(f"{name}={size}" for name, size in costs.sizes.items())
     suffix = f" with {sizes} (--dim)" if sizes else ""
     console.print(
-        f"{'memory':14s}{bytes_text(costs.peak)} of results at the peak{suffix}", highlight=False
+        f"{'memory':14s}{bytes_text(costs.peak)} of activations at the peak{suffix}",
+        highlight=False,
     )
     if costs.total.unknown:
         console.print(

@@ -137,22 +137,22 @@ def verify_command(
         raise click.UsageError("give two models, or one model and --against-torch")
     if choices.certificate is not None and other is not None:
         return _certified(original, other, choices.certificate, choices)
-    is_first = bool(choices.target or choices.against_torch)
-    if is_first and not (choices.quiet or choices.as_json):
+    uses_first_sizes = bool(choices.target or choices.against_torch)
+    if uses_first_sizes and not (choices.quiet or choices.as_json):
         choices.comparison.values.say_first()
     if choices.target and other is not None:
         return _verified_there(original, other, choices)
     choices = replace(choices, assume=fitting(original, choices.assume))
     options = replace(
         choices.comparison.read(choices.provider, exact=choices.exact),
-        samples=() if is_first else choices.comparison.values.samples()[1:],
+        samples=() if uses_first_sizes else choices.comparison.values.samples()[1:],
         **common(VerificationOptions, choices),
     )
-    each_provider = [replace(options, providers=(provider,)) for provider in options.providers]
+    checks_by_provider = [replace(options, providers=(provider,)) for provider in options.providers]
     with Progress(enabled=not (choices.as_json or choices.quiet)) as progress:
         progress.say("verifying")
         reports = [
-            _compared(original, other, choices, checks, progress) for checks in each_provider
+            _compared(original, other, choices, checks, progress) for checks in checks_by_provider
         ]
     check_values_used(reports, options)
     is_different = any(report.status == "different" for report in reports)
@@ -207,9 +207,9 @@ def _warn_of_difference(original: Path, other: Path, choices: _VerifyChoices) ->
     if choices.has_usual_tolerance:
         _warn_of_quantization(original, other)
     elif choices.tolerance and choices.comparison.values.feeds is None:
-        text = "random values are compared, and a quantized model has the ranges of its samples"
-        way = f"give them with {Advice('samples', 'FILE')} or a folder"
-        say(f"xopt: warning: {text}; {way}", err=True)
+        text = "the inputs were random, but a quantized model has the ranges of its samples"
+        remedy = f"give them with {Advice('samples', 'FILE')} or a folder"
+        say(f"xopt: warning: {text}; {remedy}", err=True)
 
 
 def _warn_of_quantization(original: Path, other: Path) -> None:

@@ -71,7 +71,8 @@ def _orders(call: PieceCall) -> Sequence[PieceCall]:
     """A call with its operands in all orders that compute the same."""
     if len(call.operands) > _MOST_ORDERED or not is_commutative(call.op_type, call.domain):
         return (call,)
-    return [call._replace(operands=each) for each in dict.fromkeys(permutations(call.operands))]
+    orders = dict.fromkeys(permutations(call.operands))
+    return [call._replace(operands=operands) for operands in orders]
 
 
 class _Text:
@@ -130,13 +131,13 @@ def _letter(number: int, first: str) -> str:
 
 _BOOL: Final = onnx.TensorProto.BOOL
 MOST_NODES: Final = 5
-"""Most nodes of a subgraph: with each node more, there are two to four times as many subgraphs."""
+"""Maximum nodes of a subgraph: each further one makes two to four times as many subgraphs."""
 _MOST_LINKS: Final = 8
 """A result with more readers, or a node that reads more results, links nothing: it would link them
 in all combinations.
 """
 _MOST_SUBGRAPHS: Final = 1_000_000
-"""Most subgraphs of one graph; the same number for each node in which a search starts."""
+"""Maximum subgraphs of one graph, divided equally among the nodes at which a search starts."""
 
 
 @dataclass(slots=True)
@@ -170,10 +171,10 @@ def mine(models: Iterable[Any], size: int = MOST_NODES) -> list[Motif]:
     motifs: dict[str, Motif] = {}
     forms: dict[tuple[int, ...], str] = {}
     words: dict[Hashable, int] = {}
-    for number, given in enumerate(models):
-        source = Source(given)
-        label = str(given) if isinstance(given, (str, Path)) else f"model {number}"
-        here: set[str] = set()
+    for number, model in enumerate(models):
+        source = Source(model)
+        label = str(model) if isinstance(model, (str, Path)) else f"model {number}"
+        model_forms: set[str] = set()
         for graph in load_model(source.proto, source.base_dir).graphs():
             links = _Links(graph, words)
             for places in links.subgraphs(size):
@@ -184,8 +185,8 @@ def mine(models: Iterable[Any], size: int = MOST_NODES) -> list[Motif]:
                 )
                 motif.count += 1
                 motif.exclusive += links.are_exclusive(places)
-                here.add(form)
-        for form in here:
+                model_forms.add(form)
+        for form in model_forms:
             motifs[form].models += 1
     return sorted(
         motifs.values(),
@@ -247,10 +248,10 @@ class _Links:
         before (the enumeration of Wernicke, "Efficient detection of network motifs", 2006).
         """
         if self._nodes:
-            most = max(_MOST_SUBGRAPHS // len(self._nodes), 1)
+            limit = max(_MOST_SUBGRAPHS // len(self._nodes), 1)
             for first in range(len(self._nodes)):
                 later = [number for number in self._neighbours[first] if number > first]
-                yield from islice(self._grown((first,), later, {first, *later}, size), most)
+                yield from islice(self._grown((first,), later, {first, *later}, size), limit)
 
     def _grown(
         self, chosen: tuple[int, ...], neighbors: list[int], seen: set[int], size: int
@@ -259,12 +260,13 @@ class _Links:
             larger = (*chosen, number)
             yield tuple(sorted(larger))
             if len(larger) < size:
-                new = [
-                    each
-                    for each in self._neighbours[number]
-                    if each > chosen[0] and each not in seen
+                new_neighbors = [
+                    neighbor
+                    for neighbor in self._neighbours[number]
+                    if neighbor > chosen[0] and neighbor not in seen
                 ]
-                yield from self._grown(larger, [*neighbors[place + 1 :], *new], {*seen, *new}, size)
+                remaining = [*neighbors[place + 1 :], *new_neighbors]
+                yield from self._grown(larger, remaining, {*seen, *new_neighbors}, size)
 
     def key(self, places: tuple[int, ...]) -> tuple[int, ...]:
         """Numbers that are equal for subgraphs of equal `piece`.
@@ -307,9 +309,9 @@ class _Links:
     def _row(
         self, node: Node, values: dict[str, int], words: dict[Hashable, int]
     ) -> tuple[int, list[tuple[int, int]]]:
-        """The number of the operator.
+        """The number of the operator, and for each operand the number of its kind and its own.
 
-        For each operand the number of its kind, and its own, -1 if the kind says all.
+        Its own number is -1 if the kind says all.
         """
         operands = []
         for name in node.input:

@@ -1,8 +1,8 @@
 """Conditions of patterns that can be switched off, one at a time, while they run.
 
-The modules of the catalogue are compiled with a call around each condition: one that allows a
-match, and one before a refusal. The call records the conditions that refuse, and lets the one that
-is switched off hold.
+The modules of the catalogue are compiled with a call around each condition that allows a match or
+causes a refusal. The call records the conditions that refuse. It lets a match pass the condition
+that is switched off.
 """
 
 import ast
@@ -38,7 +38,7 @@ class Switch:
         self.described: set[str] = set()
 
     def guard(self, key: str, held: bool, value: Any) -> Any:
-        """The value of a condition, or the one with which it allows a match: ``held``."""
+        """The value of a condition; ``held``, which allows a match, if it is switched off."""
         if key == self.off:
             return held
         try:
@@ -50,8 +50,9 @@ class Switch:
         return value
 
     def loose(self, key: str, value: Any, anything: Any) -> Any:
-        """The value that a description asks of an attribute or operand, or any: ``ANY``, or a
-        function that makes a symbol.
+        """The value that a description requires of an attribute or operand.
+
+        If the requirement is switched off, ``anything``: ``ANY``, or a symbol that it makes.
         """
         self.described.add(key)
         if key != self.off:
@@ -86,12 +87,12 @@ class _Instrumenter(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         outer = self._builder
-        named = (
+        builders = (
             a.arg
             for a in node.args.args
             if isinstance(a.annotation, ast.Name) and a.annotation.id == "PatternBuilder"
         )
-        self._builder = next(named, "")
+        self._builder = next(builders, "")
         self.generic_visit(node)
         self._builder = outer
         return node
@@ -117,7 +118,7 @@ class _Instrumenter(ast.NodeTransformer):
 
     def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
         self.generic_visit(node)
-        node.ifs = [self._terms(each, True) for each in node.ifs]
+        node.ifs = [self._terms(test, True) for test in node.ifs]
         return node
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
@@ -143,7 +144,7 @@ class _Instrumenter(ast.NodeTransformer):
             ):
                 generator.elt = self._terms(generator.elt, name == "all")
             case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="op"))) if self._builder:
-                node.args = [self._loosened(each, "symbol") for each in node.args]
+                node.args = [self._loosened(argument, "symbol") for argument in node.args]
                 for keyword in node.keywords:
                     if keyword.arg not in _OPTIONS:
                         keyword.value = self._loosened(keyword.value, "ANY")
@@ -176,7 +177,7 @@ class _Instrumenter(ast.NodeTransformer):
         return self._call(_GUARD, test, ast.Constant(held), test)
 
     def _loosened(self, value: ast.expr, anything: str) -> ast.expr:
-        """A constant in a description, which another one, or anything, may replace."""
+        """Make a constant in a description switchable; ``None`` and texts are unchanged."""
         match value:
             case ast.Constant(value=None | str()):
                 return value
@@ -227,7 +228,7 @@ def _is_nothing(value: ast.expr) -> bool:
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
-    """Loads a module with switchable conditions, past the files of compiled modules."""
+    """Loads a module with switchable conditions, and ignores cached bytecode."""
 
     def get_code(self, fullname: str) -> Any:
         path = self.get_filename(fullname)
@@ -270,13 +271,14 @@ def undeclared(pattern: type[Rewrite]) -> Iterator[tuple[str, type[Rewrite]]]:
     for name in _DECLARED:
         declared = getattr(pattern, name, ())
         for operand in declared:
-            left = [each for each in declared if each != operand]
-            others = (
-                {each: declared[each] for each in left}
+            operands = [key for key in declared if key != operand]
+            conditions = (
+                {key: declared[key] for key in operands}
                 if isinstance(declared, dict)
-                else tuple(left)
+                else tuple(operands)
             )
-            yield f"{pattern.__name__}.{name} without `{operand}`", derived(pattern, {name: others})
+            label = f"{pattern.__name__}.{name} without `{operand}`"
+            yield label, derived(pattern, {name: conditions})
 
 
 def derived(pattern: type[Rewrite], changes: dict[str, Any]) -> type[Rewrite]:

@@ -1,5 +1,4 @@
-"""Mutation testing of the rooms that keep models right: ``python -m lab.mutation.sample --count
-150``.
+"""Mutation testing of `FILES`: ``python -m lab.mutation.sample --count 150``.
 
 A sample of all mutants of cosmic-ray is tried one by one in a copy of the repository. A mutant is
 killed when a test fails (or takes for ever). Those that survive are printed: each is a condition
@@ -57,7 +56,7 @@ TESTS: Final = (
     "tests/match/test_matching_benchmark.py",
 )
 TESTS_OF: Final = {"verification": ("tests/verification", "-m", "not slow")}
-"""Tests of a package, where `TESTS` are of others."""
+"""Tests of a package that `TESTS` do not cover; they run in place of `TESTS`."""
 TIME_LIMIT: Final = 240.0
 IGNORED: Final = ("RemoveDecorator", "NumberReplacer", "BinaryOperator_BitOr")
 """Operators whose mutants say little: other numbers in limits and messages, other annotations."""
@@ -68,7 +67,7 @@ def mutants(folder: Path, count: int, seed: int) -> list[Any]:
     from cosmic_ray.ast import ast_nodes, get_ast_from_path
     from cosmic_ray.plugins import get_operator, operator_names
 
-    found = []
+    candidates = []
     for file in FILES:
         path = folder / "xoptim" / file
         tree = get_ast_from_path(path)
@@ -79,15 +78,15 @@ def mutants(folder: Path, count: int, seed: int) -> list[Any]:
             if operator.arguments():
                 continue
             positions = [p for node in ast_nodes(tree) for p in operator().mutation_positions(node)]
-            found += [
+            candidates += [
                 (path, name, occurrence, position[0][0])
                 for occurrence, position in enumerate(positions)
             ]
-    chosen = random.Random(seed).sample(found, min(count, len(found)))
+    sample = random.Random(seed).sample(candidates, min(count, len(candidates)))
     sys.stdout.write(
-        f"{len(found)} mutants in {len(FILES)} files, {len(chosen)} of them are tried\n"
+        f"{len(candidates)} mutants in {len(FILES)} files, {len(sample)} of them are tried\n"
     )
-    return chosen
+    return sample
 
 
 def survives(folder: Path, mutant: Any) -> bool | None:
@@ -118,7 +117,7 @@ def passes(folder: Path, package: str = "") -> bool:
     ]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command,
             cwd=folder,
             capture_output=True,
@@ -128,7 +127,7 @@ def passes(folder: Path, package: str = "") -> bool:
         )
     except subprocess.TimeoutExpired:
         return False
-    return done.returncode == 0
+    return result.returncode == 0
 
 
 def table(verdicts: Mapping[str, Mapping[bool, int]]) -> str:

@@ -1,6 +1,6 @@
 """Compares xoptim with other optimizers on the models of their own tests.
 
-    # arguments of pytest
+    # the words after PAIRS are arguments of pytest
     python -m lab.reach.peers record onnxslim PAIRS onnxslim/tests -q
     # scripts that write models
     python -m lab.reach.peers generate PAIRS onnxruntime/test/testdata
@@ -8,11 +8,11 @@
 
 The tests of a peer come with its sources (``pip download --no-binary :all:``, or a checkout). While
 they run, each model that the peer optimizes is written before and after,
-``PAIRS/PEER/DIGEST.before.onnx`` and ``DIGEST.after.onnx``; of several results of a model the
-shortest one is kept. A pair counts if both models have the same inputs and outputs and compute the
-same numbers. Standard operators are compared with standard ones: operators of onnxruntime are
-allowed where the peer's result has some. Nodes of subgraphs and functions count, nodes ``Constant``
-do not.
+``PAIRS/PEER/DIGEST.before.onnx`` and ``DIGEST.after.onnx``; of several results of a model, the one
+with the fewest nodes is kept. A pair counts if both models have the same inputs and outputs and
+compute the same numbers. Standard operators are compared with standard ones: operators of
+onnxruntime are allowed where the peer's result has some. Nodes of subgraphs and functions count,
+nodes ``Constant`` do not.
 """
 
 import argparse
@@ -46,7 +46,7 @@ ENTRIES: Final = {
 """The function of each peer that takes a model and returns one: module and name."""
 STANDARD: Final = ("", "ai.onnx", "ai.onnx.ml")
 LARGEST: Final = 100_000_000
-"""Bytes of a model that is left out."""
+"""Size in bytes above which a model is skipped."""
 
 
 def record(peer: str, target: pathlib.Path, arguments: list[str]) -> None:
@@ -57,9 +57,9 @@ def record(peer: str, target: pathlib.Path, arguments: list[str]) -> None:
     owner = importlib.import_module(module)
     optimize = getattr(owner, name)
 
-    def recorded(model: Any, *given: Any, **options: Any) -> Any:
+    def recorded(model: Any, *args: Any, **options: Any) -> Any:
         before = _proto(model, copied=True)
-        result = optimize(model, *given, **options)
+        result = optimize(model, *args, **options)
         _keep(
             target / peer,
             before,
@@ -69,22 +69,22 @@ def record(peer: str, target: pathlib.Path, arguments: list[str]) -> None:
         return result
 
     setattr(owner, name, recorded)
-    given = [
-        str(pathlib.Path(each).resolve()) if pathlib.Path(each).exists() else each
-        for each in arguments
+    words = [
+        str(pathlib.Path(word).resolve()) if pathlib.Path(word).exists() else word
+        for word in arguments
     ]
     with _scratch():  # tests leave models behind
-        pytest.main(["-c", os.devnull, "-p", "no:cacheprovider", *given])
+        pytest.main(["-c", os.devnull, "-p", "no:cacheprovider", *words])
 
 
 def generate(target: pathlib.Path, folder: pathlib.Path) -> None:
     """Run scripts that save models, and let onnxruntime optimize each."""
     save = onnx.save
 
-    def saved(model: onnx.ModelProto, *given: Any, **options: Any) -> None:
+    def saved(model: onnx.ModelProto, *args: Any, **options: Any) -> None:
         with contextlib.suppress(Exception):  # onnxruntime does not load every model
             _keep(target / "onnxruntime", model, offline(model), str(script.relative_to(folder)))
-        save(model, *given, **options)
+        save(model, *args, **options)
 
     onnx.save = onnx.save_model = saved  # type: ignore[assignment]
     for script in sorted(folder.rglob("*.py")):
@@ -135,19 +135,20 @@ def operators(model: onnx.ModelProto) -> Counter[str]:
     nodes = every_node(
         [*model.graph.node, *(node for function in model.functions for node in function.node)]
     )
-    found = Counter(
+    counts = Counter(
         operator_label(node.op_type, "" if node.domain in STANDARD else node.domain)
         for node in nodes
     )
-    del found["Constant"]
-    return found
+    del counts["Constant"]
+    return counts
 
 
 def _interface(model: onnx.ModelProto) -> list[str]:
-    weights = {each.name for each in model.graph.initializer}
-    values = [each for each in model.graph.input if each.name not in weights], model.graph.output
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in weights]
     return [
-        repr([(each.name, each.type.tensor_type.elem_type) for each in side]) for side in values
+        repr([(value.name, value.type.tensor_type.elem_type) for value in values])
+        for values in (inputs, model.graph.output)
     ]
 
 
@@ -159,8 +160,10 @@ def _settings(before: onnx.ModelProto, fused: bool) -> Iterator[dict[str, Any]]:
 
 
 def judge(before: pathlib.Path) -> dict[str, Any]:
-    """Both results of a model: ``verdict`` (why it does not count, or which has fewer nodes), and
-    the operators of each.
+    """Compare the peer's result of a model with xoptim's.
+
+    Returns ``verdict``: why the pair does not count, or whether xoptim's result has more or fewer
+    nodes; and the operators of which it has ``more`` and ``fewer``.
     """
     original, peer = onnx.load(before), onnx.load(str(before).replace(".before.", ".after."))
     if _interface(original) != _interface(peer):
@@ -168,37 +171,38 @@ def judge(before: pathlib.Path) -> dict[str, Any]:
     judged = xoptim.verify(original, peer)
     if judged.status != "equal":
         return {"verdict": f"peer: {judged.status}", "reason": judged.reason}
-    theirs = operators(peer)
-    fused = any("::" in label for label in theirs)
+    peer_counts = operators(peer)
+    fused = any("::" in label for label in peer_counts)
     results = []
     for setting in _settings(original, fused):
         with contextlib.suppress(xoptim.XoptimError):
             results.append(xoptim.optimize(original, **setting))
-        if results and operators(results[-1]).total() <= theirs.total():
+        if results and operators(results[-1]).total() <= peer_counts.total():
             break
     if not results:
         return {"verdict": "xoptim: not optimized"}
     best = min(results, key=lambda result: operators(result).total())
-    ours = operators(best)
+    own_counts = operators(best)
     verified = xoptim.verify(original, best)
     if verified.status == "different":
         return {"verdict": "xoptim: different", "reason": verified.reason}
     verdict = (
         "more"
-        if ours.total() > theirs.total()
+        if own_counts.total() > peer_counts.total()
         else "fewer"
-        if ours.total() < theirs.total()
+        if own_counts.total() < peer_counts.total()
         else "as many"
     )
-    return {"verdict": verdict, "more": dict(ours - theirs), "fewer": dict(theirs - ours)}
+    more, fewer = own_counts - peer_counts, peer_counts - own_counts
+    return {"verdict": verdict, "more": dict(more), "fewer": dict(fewer)}
 
 
 def count(folder: pathlib.Path, choose: Callable[[str], bool]) -> None:
     """Judge pairs and print the counts; ``FOLDER/judged.json`` keeps the verdicts."""
-    chosen = [before for before in sorted(folder.glob("*/*.before.onnx")) if choose(_name(before))]
+    pairs = [before for before in sorted(folder.glob("*/*.before.onnx")) if choose(_name(before))]
     judged: dict[str, dict[str, Any]] = {}
-    for start in range(0, len(chosen), 20):
-        judged |= _judged(chosen[start : start + 20])
+    for start in range(0, len(pairs), 20):
+        judged |= _judged(pairs[start : start + 20])
         (folder / "judged.json").write_text(json.dumps(judged, indent=1), encoding="utf-8")
     sys.stdout.write(report(judged))
 
@@ -238,11 +242,11 @@ def report(judged: dict[str, dict[str, Any]]) -> str:
     lines: list[str] = []
     verdicts: dict[str, Counter[str]] = {}
     causes: dict[str, list[str]] = {}
-    for name, found in judged.items():
-        verdicts.setdefault(name.partition("/")[0], Counter())[found["verdict"]] += 1
-        if found["verdict"] == "more":
-            sides = (" ".join(Counter(found[side]).elements()) for side in ("fewer", "more"))
-            causes.setdefault(" -> ".join(sides), []).append(f"{name} {found['test']}")
+    for name, judgment in judged.items():
+        verdicts.setdefault(name.partition("/")[0], Counter())[judgment["verdict"]] += 1
+        if judgment["verdict"] == "more":
+            sides = (" ".join(Counter(judgment[side]).elements()) for side in ("fewer", "more"))
+            causes.setdefault(" -> ".join(sides), []).append(f"{name} {judgment['test']}")
     for peer, counts in verdicts.items():
         compared = counts["fewer"] + counts["as many"] + counts["more"]
         lines.append(
@@ -266,13 +270,13 @@ def main() -> None:
         command.add_argument("pairs", type=pathlib.Path)
     generating.add_argument("folder", type=pathlib.Path)
     counting.add_argument("--only", default="", help="pairs whose name contains this")
-    given, rest = parser.parse_known_args()
-    if given.command == "record":
-        record(given.peer, given.pairs.resolve(), rest)
-    elif given.command == "generate":
-        generate(given.pairs.resolve(), given.folder.resolve())
+    options, rest = parser.parse_known_args()
+    if options.command == "record":
+        record(options.peer, options.pairs.resolve(), rest)
+    elif options.command == "generate":
+        generate(options.pairs.resolve(), options.folder.resolve())
     else:
-        count(given.pairs, lambda name: given.only in name)
+        count(options.pairs, lambda name: options.only in name)
 
 
 if __name__ == "__main__":

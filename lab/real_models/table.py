@@ -11,9 +11,8 @@ class Model(NamedTuple):
         exporter: who wrote the file, where the file does not say that itself.
         options: further words of the command line, such as sizes of dimensions without which the
             model does not run.
-        says: a part of the line that ``xopt`` prints where it is right that it exits with 3; empty:
-            it must exit with 0.
-        reason: why that is right.
+        says: a part of the line that ``xopt`` prints if exit code 3 is right; empty if 0 is right.
+        reason: the reason why exit code 3 is right.
     """
 
     member: str

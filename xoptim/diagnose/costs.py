@@ -92,8 +92,8 @@ def costs(
     """Compute the cost of a model.
 
     Dynamic dimensions that ``sizes`` does not name are 1. A layer is named by the first ``depth``
-    parts of its nodes' names, separated by slashes or dots. Raises `ModelError` when no input has a
-    dimension that ``sizes`` names.
+    parts of its nodes' names, which are separated by slashes or dots. The last part names the node,
+    and does not count. Raises `ModelError` when no input has a dimension that ``sizes`` names.
     """
     return node_costs(load_model(proto, base_dir), proto, sizes, base_dir, depth)[0]
 
@@ -154,7 +154,7 @@ def model_costs(path: str | Path, sizes: Mapping[str, int] | None = None) -> Cos
 def _agreed(
     sizes: Mapping[str, int], fixed: Mapping[str, int], equal: Mapping[str, Dim]
 ) -> dict[str, int]:
-    """The sizes, with one size for dimensions that the model requires to be equal: that in
+    """The sizes, with one size for dimensions that the model requires to be equal: the size in
     ``fixed``, if any.
 
     Raises `ModelError` when ``fixed`` contradicts the model.

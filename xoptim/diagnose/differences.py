@@ -46,9 +46,10 @@ class Difference(JsonResult):
 def differences(first: Model, second: Model) -> list[Difference]:
     """The differences of the second model from the first one, in the order of their nodes.
 
-    Two nodes are equal when their operators, attributes and subgraphs are, and equal nodes or
-    constants compute their operands; names do not count. Of the remaining nodes, pairs of one
-    operator and one name (or with a result of one name) are compared.
+    Two nodes are equal when their operators, attributes, subgraphs and operands are. Operands are
+    equal if they are results of equal nodes, equal constants, or inputs at the same position; names
+    do not count. Remaining nodes are compared in pairs of one operator that share the name, or the
+    name of a result.
     """
     entries: list[Difference] = []
     entries += _of_tables("operator set", _opsets(first), _opsets(second))

@@ -1,4 +1,4 @@
-"""Dynamic dimensions of inputs with which a model runs at some sizes only."""
+"""Dynamic dimensions of inputs that restrict a model: it runs at some of their sizes only."""
 
 from __future__ import annotations
 
@@ -106,13 +106,13 @@ class _Trials:
 
     def _error(self, name: str, size: int) -> str:
         """The reason why the model does not run with a size, empty when it does."""
-        first = ""
+        first_error = ""
         for sizes in filter(self._is_usual, _assignments(self._base, name, size)):
             error = self._error_at({**with_derived(self._derived, sizes), name: size})
             if not error:
                 return ""
-            first = first or error
-        return first
+            first_error = first_error or error
+        return first_error
 
     def _is_usual(self, sizes: Sizes) -> bool:
         """Whether no dimension has size 0, except the past length of a KV cache."""

@@ -128,8 +128,8 @@ def _versions() -> dict[str, str]:
 
 def _fault_of(provider: str) -> str:
     """The reason why a provider does not run a tiny model, empty when it does."""
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy"]
-    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "tiny", ends[:1], ends[1:])
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "tiny", [x], [y])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     try:
         Session(model, SessionSettings((provider,))).run({"x": np.zeros(1, np.float32)})

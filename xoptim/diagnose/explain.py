@@ -160,7 +160,7 @@ class Explainer:
         reason, attribute = self.exclusion(node.graph)
         if reason:
             file, line = attribute_line(type(self.pattern), attribute)
-            others = tuple(results) if match is None else ()
+            further_results = tuple(results) if match is None else ()
             advice = advice_about_exclusion(self.pattern, attribute, node.graph.opsets.get("", 0))
             if match is None and results[0].reason:
                 advice = "; ".join(filter(None, (advice, f"also: {results[0].reason}")))
@@ -172,7 +172,7 @@ class Explainer:
                 file=file,
                 line=line,
             )
-            return replace(best, values=(), bindings=None, others=others, advice=advice)
+            return replace(best, values=(), bindings=None, others=further_results, advice=advice)
         return replace(results[0], others=tuple(results[1:]))
 
     def exclusion(self, graph: Graph) -> tuple[str, str]:
@@ -313,13 +313,13 @@ def explain_model(
 
 
 def _limited(explanations: Sequence[Explanation], count: int | None) -> list[Explanation]:
-    """Explanations, which begin with the refusals, with at most ``count`` of the refusals."""
+    """The first ``count`` refusals, and all matches; refusals come first in ``explanations``."""
     refusals = [e for e in explanations if not e.matches]
     return [*refusals[:count], *explanations[len(refusals) :]]
 
 
 def _findings(model: Model, pattern: Item) -> list[Explanation] | None:
-    """The findings of the selected passes, refusals of most nodes first.
+    """The findings of the selected passes: refusals first, by descending number of nodes.
 
     ``None`` if a pattern is selected, or a pass that does not report findings.
     """
@@ -329,10 +329,8 @@ def _findings(model: Model, pattern: Item) -> list[Explanation] | None:
         if findings is None:
             return None
         for finding in findings:
-            nodes, status = (
-                tuple(map(places.of, finding.nodes)),
-                _REFUSED if finding.reason else _MATCHES,
-            )
+            nodes = tuple(map(places.of, finding.nodes))
+            status = _REFUSED if finding.reason else _MATCHES
             explanations.append(
                 Explanation(
                     rewrite.name(),

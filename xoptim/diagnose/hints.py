@@ -246,7 +246,7 @@ def optimized(
 
 
 def is_large(proto: onnx.ModelProto) -> bool:
-    """Whether a model is too large to try hints, for which the user waits."""
+    """Whether optimizing a model again, to try hints, would keep the user waiting too long."""
     return sum(1 for _ in every_node(proto.graph.node)) > MOST_NODES or (
         weight_bytes(proto) > _MAX_BYTES
     )
@@ -266,7 +266,7 @@ def may_match(model: Model, patterns: list[PatternOptimization]) -> bool:
 
 
 MOST_NODES: Final = 5000
-"""Number of nodes of a model above which no hint is tried."""
+"""Number of nodes above which a model is large; see `is_large`."""
 _MAX_BYTES: Final = 1 << 28
 _MAX_SECONDS: Final = 5.0  # of a run at typical sizes
 _CHECKS: Final = VerificationOptions()
@@ -344,7 +344,7 @@ def option_hints(
 def _with_preset(
     preset: str, proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None
 ) -> OptionHint | None:
-    """The effect of a preset: of its patterns that are not selected yet and run for the target."""
+    """The effect of those patterns of a preset that are usable here and not selected yet."""
     if (
         preset == "onnxruntime"
         and options.target
@@ -387,7 +387,7 @@ def _with_assumptions(
         return hint is not None and hint.patterns == best.patterns
 
     subset = needed(texts, is_as_good)
-    # none are left when the patterns apply without any, as after another optimization
+    # no assumption is left when the patterns apply without any, as to a result of another optimizer
     return hint_with(tuple(subset)) if subset else None
 
 

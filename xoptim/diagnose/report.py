@@ -35,7 +35,7 @@ class Culprit(JsonResult):
         name: name of the pattern, or of the step.
         number: number of the rewrite in the run, from 1; 0 for a step.
         node: name of the node at which the pattern matched.
-        result: the first result of that node if the pattern is right at others; else empty.
+        result: the first result of that node if the pattern's other rewrites are equal; else "".
         evidence: how the results differ, in one line.
         around: results of the nodes of the rewrite.
         feeds: values of the results near the node in the original model.
@@ -59,18 +59,19 @@ class Culprit(JsonResult):
         return f"{subject}{place}: {self.evidence}"
 
     @classmethod
-    def of(cls, found: Disagreement) -> Culprit:
+    def of(cls, disagreement: Disagreement) -> Culprit:
         """The culprit of a disagreement that the check of each rewrite found."""
-        around = tuple(name for node in found.before.graph.node for name in node.output if name)
+        nodes = disagreement.before.graph.node
+        around = tuple(name for node in nodes for name in node.output if name)
         return cls(
             "pattern",
-            found.pattern,
-            found.number,
-            found.node,
-            found.report.reason,
+            disagreement.pattern,
+            disagreement.number,
+            disagreement.node,
+            disagreement.report.reason,
             around,
-            found.feeds,
-            result=found.result,
+            disagreement.feeds,
+            result=disagreement.result,
         )
 
     def avoided_by(self, options: OptimizationOptions) -> OptimizationOptions:

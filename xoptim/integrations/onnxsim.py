@@ -34,7 +34,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "input_fill": "random",
     "gemm_fusion_backend": "ort_cpu",
 }
-"""Defaults of arguments that have another one than None or False."""
+"""Defaults of the arguments whose default is neither None nor False."""
 
 POSITIONAL: Final = (
     *("perform_optimization", "skip_fuse_bn", "overwrite_input_shapes", "test_input_shapes"),

@@ -29,12 +29,12 @@ def in_place_of_onnxslim(
 ) -> Iterator[None]:
     """Let ``onnxslim.slim(model)`` optimize with xoptim while the block runs, in all threads.
 
-    ``output_model`` is written, with ``save_as_external_data`` if it is true. ``input_shapes``
-    fixes the shapes of inputs, ``inputs`` and ``outputs`` extract a part, and ``model_check``
-    verifies the model: `VerificationError` is raised where slim returns None. ``dtype``, types of
-    ``inputs`` and ``outputs``, and a list of models raise `ValueError`. One warning names other
-    arguments, which have no effect. onnxslim need not be installed, unless the caller looks for
-    its version.
+    ``output_model`` is written; ``save_as_external_data`` moves its weights to a file of their own.
+    ``input_shapes`` fixes the shapes of inputs, ``inputs`` and ``outputs`` extract a part, and
+    ``model_check`` verifies the model: `VerificationError` is raised where slim returns None.
+    ``dtype``, types of ``inputs`` and ``outputs``, and a list of models raise `ValueError`. One
+    warning names other arguments, which have no effect. onnxslim need not be installed, unless the
+    caller looks for its version.
 
     Args:
         options: of the optimization.

@@ -15,7 +15,7 @@ from typing import IO, Any, Final
 
 from xoptim.system.machine import end_text, kill_group, own_group, start_python
 
-_TAIL_BYTES: Final = 4096  # at the end of the error output that are read
+_TAIL_BYTES: Final = 4096  # that are read from the end of the error output
 _PATIENCE: Final = 5.0
 """Seconds that a process has to end after it has closed its output."""
 _GONE: Final = (EOFError, OSError, pickle.UnpicklingError)

@@ -73,7 +73,7 @@ def move(source: Path, target: Path) -> None:
 def is_own(path: Path) -> bool:
     """Whether a file, and a link to it, belong to the user who runs this process.
 
-    Where files have no owner, they do.
+    True where files have no owner.
     """
     if not hasattr(os, "getuid"):
         return True

@@ -143,8 +143,9 @@ def _plain(value: object) -> object:
 
 def _read(line: bytes) -> _Entry:
     path, identity, final, last = json.loads(line)
-    done = None if last is None else (Path(last[0]), _Identity(*last[1]))
-    return _Entry(Path(path), _Identity(*identity), None if final is None else Path(final), done)
+    last_file = None if last is None else (Path(last[0]), _Identity(*last[1]))
+    final_path = None if final is None else Path(final)
+    return _Entry(Path(path), _Identity(*identity), final_path, last_file)
 
 
 def _remove(path: Path) -> None:

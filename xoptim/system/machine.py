@@ -382,8 +382,8 @@ _ROOT = Path("/")
 def require_memory(size: int) -> None:
     """Raise MemoryError unless the system grants some bytes, which are freed again."""
     try:
-        # A heap may hold free memory from which nothing else can be granted; only a mapping asks
-        # the system.
+        # The C library may still have free memory when the system grants no more; a mapping always
+        # asks the system.
         if sys.platform == "win32":
             mmap.mmap(-1, size).close()
         else:
@@ -421,7 +421,7 @@ def resident_size() -> int | None:
 
 
 def peak_size() -> int | None:
-    """Most bytes of this process ever in memory, ``None`` where the system does not report them."""
+    """Peak of `resident_size` in bytes, ``None`` where the system does not report it."""
     return _bytes_of("/proc/self/status", "VmHWM")
 
 

@@ -68,13 +68,13 @@ def open_file(path: Path, flags: int = 0) -> BufferedReader:
     return open(number, "rb")
 
 
-def read_file(path: Path, most: int = MAX_TEXT) -> bytes:
-    """The content of a regular file of at most ``most`` bytes."""
+def read_file(path: Path, max_bytes: int = MAX_TEXT) -> bytes:
+    """The content of a regular file of at most ``max_bytes`` bytes."""
     with open_file(path) as stream:
-        return _content(path, stream, most)
+        return _content(path, stream, max_bytes)
 
 
-def read_own_file(path: Path, most: int) -> bytes:
+def read_own_file(path: Path, max_bytes: int) -> bytes:
     """As `read_file`, for a file that only the user can have written: no link, and neither it nor
     its folder belongs to another user or is writable by one.
     """
@@ -84,7 +84,7 @@ def read_own_file(path: Path, most: int) -> bytes:
             _check_user(place, status)
             if hasattr(os, "getuid") and status.st_mode & _WRITABLE_BY_OTHERS:
                 raise PermissionError(errno.EPERM, "other users may write to it", str(place))
-        return _content(path, stream, most)
+        return _content(path, stream, max_bytes)
 
 
 def check_own_file(path: Path) -> None:
@@ -109,12 +109,13 @@ def _check_user(path: Path, status: os.stat_result) -> None:
         raise PermissionError(errno.EPERM, "it belongs to another user", str(path))
 
 
-def _content(path: Path, stream: BufferedReader, most: int) -> bytes:
+def _content(path: Path, stream: BufferedReader, max_bytes: int) -> bytes:
     size = total = os.fstat(stream.fileno()).st_size
-    chunks = [stream.read(size)] if size <= most else []
-    while total <= most and (chunk := stream.read(_CHUNK)):  # it grows, or the system generates it
+    chunks = [stream.read(size)] if size <= max_bytes else []
+    # the file may grow meanwhile, or the system generates it
+    while total <= max_bytes and (chunk := stream.read(_CHUNK)):
         chunks.append(chunk)
         total += len(chunk)
-    if total > most:
-        raise OSError(errno.EFBIG, f"it has more than {most:,} bytes", str(path))
+    if total > max_bytes:
+        raise OSError(errno.EFBIG, f"it has more than {max_bytes:,} bytes", str(path))
     return b"".join(chunks)

@@ -63,7 +63,7 @@ class Ending:
         self._raised: Ended | None = None
 
     def at_once(self, report: Callable[[str], None]) -> None:
-        """End at once, as nothing has been written yet, after a report, which gets `Ended.word`."""
+        """At a signal, report `Ended.word` and end at once: nothing has been written yet."""
         self._watched = _not_ignored()
 
         def end(number: int, _: FrameType | None) -> None:

@@ -36,7 +36,7 @@ class Supervised:
 
     Attributes:
         process: the process.
-        files: closed with the process, and the end of the process with them.
+        files: files that `close` closes after it has ended the process.
     """
 
     def __init__(self, code: str, words: Sequence[str], **options: Any) -> None:
@@ -107,7 +107,7 @@ class Supervised:
                 return 0, "timeout"
 
     def code_within(self, seconds: float) -> int | None:
-        """The exit code if the process ends, or answers, within some seconds."""
+        """The exit code if the process ends within some seconds, else ``None``."""
         with suppress(subprocess.TimeoutExpired):
             return self.process.wait(seconds)
         return None

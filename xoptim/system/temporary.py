@@ -44,7 +44,7 @@ def fault_of_place(place: Path) -> str:
 
 
 def check_place(place: Path) -> None:
-    """Raise `PlaceError` unless a regular file or nothing is in a place, else `OSError`."""
+    """Raise `PlaceError` unless a regular file or nothing is in a place, `OSError` if unknown."""
     fault = fault_of_place(place)
     if fault:
         raise PlaceError(errno.EEXIST, f"it {fault}", str(place))

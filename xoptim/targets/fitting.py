@@ -31,7 +31,7 @@ from xoptim.targets.placement import PlacedNode, Placement
 from xoptim.targets.target import FITTING_SECONDS, Target
 
 MOST_QUESTIONS: Final = 48
-"""Most placements that are asked for."""
+"""Maximum number of placements that are asked for."""
 _LOWER: Final = "lower"
 _BY_SCHEME: Final = "precision"
 """The family of patterns that a quantization scheme chooses, whatever the target."""
@@ -41,7 +41,7 @@ _TIDYING: Final = ("CastCast",)
 CastMovementCast is none of them: it would undo the lowering of Booleans.
 """
 _DEPTH: Final = 4
-"""Most lowerings in a row before the result is judged."""
+"""Maximum number of lowerings in a row before the result is judged."""
 Ask: TypeAlias = Callable[[onnx.ModelProto], Placement]
 Find: TypeAlias = Callable[[onnx.ModelProto, Placement, float], Collection[str]]
 """Returns the names of the nodes of the smallest part that does not compile, in order; none if no
@@ -202,7 +202,7 @@ class _LoweringSearch:
 
     def run(self) -> Fitted:
         """Search until nothing improves, or the time is up."""
-        first = standing = self._place(self._model)
+        initial = standing = self._place(self._model)
         while not self._is_over():
             choice = self._choice(standing.left)
             if not choice:
@@ -217,7 +217,7 @@ class _LoweringSearch:
         )
         seconds = perf_counter() - self._began
         return Fitted(
-            self._model, first.placement, standing.placement, steps, self._questions, seconds
+            self._model, initial.placement, standing.placement, steps, self._questions, seconds
         )
 
     def _is_over(self) -> bool:
@@ -276,7 +276,7 @@ class _LoweringSearch:
     def _tried_apart(
         self, before: _Standing, applied: set[tuple[Key, str]]
     ) -> tuple[_Lowered, _Standing] | None:
-        """Try lowerings that do not help together one by one, or one lowering by operators."""
+        """Try lowerings that do not help together one by one; a single one operator by operator."""
         names = sorted({name for _, name in applied})
         parts = [
             {key: [name] for key, pattern in sorted(applied) if pattern == name} for name in names
@@ -354,7 +354,8 @@ class _LoweringSearch:
                     for node in application.matched
                     if node.name in at[name]
                 }
-            for names in at.values():  # a replacement of the same name is placed first
+            # A replacement that reuses a name is not lowered before the target was asked about it.
+            for names in at.values():
                 names -= old_names
             origin.update(dict.fromkeys((node.name for node in new_nodes), root))
 

@@ -194,8 +194,8 @@ def _computes_sizes(node: Node, makers: dict[str, int], sizes: set[int]) -> bool
 
 def _is_small(graph: Graph, name: str) -> bool:
     info = graph.info_of(name)
-    is_long = info.dtype == TensorProto.FLOAT16 or (info.rank is not None and info.rank > 1)
-    return not is_long
+    is_large = info.dtype == TensorProto.FLOAT16 or (info.rank is not None and info.rank > 1)
+    return not is_large
 
 
 def _graph_of(node: Node) -> Graph:

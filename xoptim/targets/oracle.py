@@ -45,7 +45,7 @@ def place(
     not take the other nodes.
 
     The provider is asked in a process of its own. onnxruntime applies those of its optimizations
-    that do not depend on a provider; nodes that they compute ahead or merge are counted separately.
+    that do not depend on a provider; nodes that it folds or merges are counted separately.
     An operator without a kernel is placed as the simpler operators that define it. For a target
     without a provider, a table answers.
 

@@ -31,11 +31,11 @@ class Needs:
             after the other.
         weights_only: whether activations stay in float32, as integer MatMuls are slower there or
             missing; weights are quantized.
-        static_int8: whether activations between operators are integers of 8 bits there, in ranges
-            that samples determine.
+        static_int8: whether activations are quantized to 8 bits statically, in ranges that are
+            calibrated on samples.
         computes_int8: whether there are kernels, or a compiler, for activations of 8 bits.
-        symmetric_int8: whether integers of activations have the zero point 0 there, and biases stay
-            in float32.
+        symmetric_int8: whether activations are quantized symmetrically (zero point 0), and biases
+            stay in float32.
     """
 
     static_shapes: bool = False
@@ -98,7 +98,7 @@ class Target:
     def install(self) -> str:
         """The command that installs its provider; empty where nothing is to be installed.
 
-        A build of onnxruntime has the files of the package ``onnxruntime``, and replaces it.
+        ``package`` has the same files as the package ``onnxruntime``, which is removed first.
         """
         if self.plugin is not None:
             return self.plugin.install

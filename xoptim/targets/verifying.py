@@ -52,7 +52,7 @@ _MULTIPLE: Final = 2.0
 target.
 """
 _MAX_RESULTS: Final = 256
-"""Most results of nodes that are compared in one run, to find the first one that differs."""
+"""Maximum number of nodes whose results are compared in one run, to find the first difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ def _verified(
     names = tuple(port.name for port in reference.outputs)
     pair = _Pair(target.name, original, options.original_dir, result, base_dir, names, tuple(runs))
     rounds_float32 = target.plugin is not None and bool(target.plugin.float32_options)
-    # One step of a quantization hides what 32-bit floats would show.
+    # A quantization step is larger than the errors that a run in float32 would reveal.
     is_coarse = _quantizes(reference.proto) or bool(
         _narrow_types(result) - _narrow_types(reference.proto)
     )
@@ -303,7 +303,7 @@ def tolerance_of(target: Target, model: onnx.ModelProto) -> float:
 
 
 def _own_error(model: onnx.ModelProto) -> float:
-    """The error that the types of a model may make, and one step where it quantizes."""
+    """The largest error that the types of a model, or one quantization step, may make."""
     types = element_types(model)
     errors = (
         (TensorProto.FLOAT16 in types, FLOAT16_ERROR),
@@ -344,15 +344,15 @@ def error_of(expected: Value, actual: Value) -> float:
         return 0.0
     if expected.dtype.kind not in "fV" and expected.dtype.isbuiltin == 1:
         return float(np.mean(expected != actual))
-    first, second = expected.astype(np.float64), actual.astype(np.float64)
-    finite = np.isfinite(first)
+    expected, actual = expected.astype(np.float64), actual.astype(np.float64)
+    finite = np.isfinite(expected)
     if (
-        not np.array_equal(first[~finite], second[~finite], equal_nan=True)
-        or not np.isfinite(second[finite]).all()
+        not np.array_equal(expected[~finite], actual[~finite], equal_nan=True)
+        or not np.isfinite(actual[finite]).all()
     ):
         return np.inf
-    largest = float(np.max(np.abs(first[finite]), initial=0.0))
-    difference = float(np.max(np.abs(first[finite] - second[finite]), initial=0.0))
+    largest = float(np.max(np.abs(expected[finite]), initial=0.0))
+    difference = float(np.max(np.abs(expected[finite] - actual[finite]), initial=0.0))
     if not largest:
         return difference
     return difference / largest
@@ -384,12 +384,12 @@ class _Probe:
         first: onnx.NodeProto | None = None
         while begin < end:
             step = max(1, -(-(end - begin) // _MAX_RESULTS))
-            chosen = list(range(begin + step - 1, end, step))
-            differing = self._differing([nodes[index] for index in chosen])
-            if differing is None:
+            indices = list(range(begin + step - 1, end, step))
+            position = self._differing([nodes[index] for index in indices])
+            if position is None:
                 break
-            first = nodes[chosen[differing]]
-            begin, end = (chosen[differing - 1] + 1 if differing else begin), chosen[differing]
+            first = nodes[indices[position]]
+            begin, end = (indices[position - 1] + 1 if position else begin), indices[position]
             if step == 1:
                 break
         return first if first is not None and self._is_wrong_alone(first) else None

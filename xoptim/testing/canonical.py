@@ -30,7 +30,7 @@ from xoptim.facts.protos import (
 from xoptim.facts.schema import attribute_default
 
 _MAX_ELEMENTS = 16
-"""Largest number of elements of a constant that is written out; of a larger one, only a digest."""
+"""Number of elements up to which a constant is written out; of larger ones, a digest is written."""
 
 
 def canonical(model: onnx.ModelProto) -> str:
@@ -198,7 +198,7 @@ class _Scope:
 def is_default(node: NodeProto, name: str, value: Any, opsets: Mapping[str, int]) -> bool:
     """Whether an attribute has its default.
 
-    Where the default depends on the rank, the rank is the length of the value.
+    Where the default depends on the rank or the kernel, the length of the value determines them.
     """
     domain = standard_domain(node.domain)
     rank = kernel = None

@@ -118,8 +118,8 @@ def check_pattern(pattern_class: type[Rewrite], grade: Grade = "only run") -> Co
 
     Args:
         pattern_class: the pattern.
-        grade: how equal each example has to be proved: ``same bits``, ``over real numbers``,
-            ``over real numbers, constants folded``, or ``only run`` for no proof.
+        grade: the grade of proof that each example must reach: ``same bits``, ``over real
+            numbers``, ``over real numbers, constants folded``, or ``only run`` for no proof.
 
     Returns:
         The counts of `check_near_misses`, of all examples.
@@ -318,7 +318,10 @@ def compare(case: Case, variant: Variant, after: onnx.ModelProto, grade: Exactne
 
 
 def _feeds(case: Case, variant: Variant) -> Iterator[Feeds]:
-    """Feeds of the example adapted to the variant, then its own, with its values if it has any."""
+    """Feeds of the example, adapted to the variant, then new feeds.
+
+    If the variant has values, the first two feeds are repeated with each of them.
+    """
     for feeds in (
         islice(_plain_feeds(case, variant), 2) if variant.values else _plain_feeds(case, variant)
     ):
@@ -327,7 +330,7 @@ def _feeds(case: Case, variant: Variant) -> Iterator[Feeds]:
 
 
 def _valued(feeds: Feeds, values: Values, ranged: set[str]) -> Feeds:
-    """The feeds with other numbers, except for inputs whose values matter."""
+    """The feeds with other numbers, except for inputs to which the example gives a range."""
     kinds: Counter[str] = Counter()
     result = dict(feeds)
     for name, value in feeds.items():
@@ -363,8 +366,7 @@ def _adapted_feeds(case: Case, variant: Variant) -> Iterator[Feeds]:
         adapted = adapt(feeds, specs, variant.given)
         if adapted is None:
             break
-        # A size that is overridden agrees with any other in an empty tensor; the first axes are
-        # documented not to be empty.
-        filled = all(value.size for value in adapted.values() if isinstance(value, np.ndarray))
+        # Without elements, any overridden size would agree with the data: override nothing then.
+        is_filled = all(value.size for value in adapted.values() if isinstance(value, np.ndarray))
         if not never_ends(variant.model, adapted):
-            yield {**adapted, **(variant.overrides if position % 2 == 0 and filled else {})}
+            yield {**adapted, **(variant.overrides if position % 2 == 0 and is_filled else {})}

@@ -20,16 +20,16 @@ from xoptim.verification.runs.session_settings import SessionSettings
 
 Fed = TypeVar("Fed", bound=Mapping[str, Any])
 _Question: TypeAlias = "tuple[list[int], bytes | None, list[dict[str, Value]]]"
-"""Numbers of models; the model to load under the first of them, or the feeds to run them on."""
+"""Numbers of models, and either a model to load under the first number or feeds to run them on."""
 _SETTINGS = SessionSettings(threads=1, arena=False, exact_integers=True)
 _MAX_SECONDS = 4.0
 """Seconds of processor time after which a run counts as a crash, several times what the largest
 model of the tests takes.
 
-Some kernels never end on a window without elements.
+Some convolutions never end if a dimension of their kernel is 0.
 """
 _MAX_SESSIONS = 8
-"""Number of sessions, the most recent ones, that the other process keeps."""
+"""Maximum number of sessions that the other process keeps: the most recent ones."""
 _GONE = "gone"
 CRASHED = "onnxruntime crashes"
 _MAX_BYTES = 8 * 10**9
@@ -81,18 +81,18 @@ class Runtime:
         return self._run([loaded], [feeds])[0][0]
 
     def run_all(
-        self, models: Sequence[Loaded], all_feeds: Iterable[Fed], most: int
+        self, models: Sequence[Loaded], all_feeds: Iterable[Fed], max_runs: int
     ) -> Iterator[tuple[Fed, list[list[Value] | str]]]:
-        """Results of models on the same feeds, until the first model has run ``most`` times.
+        """Results of models on the same feeds, until the first model has run ``max_runs`` times.
 
-        Yields the feeds and, for each model, its results or the reason why there are none; for the
-        first model only, if that does not run. The other process is asked for many runs at once, as
-        the exchange of messages takes longer than a run.
+        Yields the feeds and, for each model, its results or the reason why there are none. If the
+        first model does not run, the others are not tried. The other process is asked for many runs
+        at once, as the exchange of messages takes longer than a run.
         """
         remaining_feeds = iter(all_feeds)
-        while most > 0 and (batch := list(islice(remaining_feeds, most))):
+        while max_runs > 0 and (batch := list(islice(remaining_feeds, max_runs))):
             for feeds, results in zip(batch, self._run(models, batch), strict=True):
-                most -= isinstance(results[0], list)
+                max_runs -= isinstance(results[0], list)
                 yield feeds, results
 
     def _run(

@@ -280,17 +280,17 @@ def insert(
     )
 
 
-def rename(graphs: Iterable[onnx.GraphProto], new: Callable[[str], str]) -> None:
+def rename(graphs: Iterable[onnx.GraphProto], new_name: Callable[[str], str]) -> None:
     """Rename results, initializers, inputs and outputs of some graphs, subgraphs included."""
     for root in graphs:
         for graph in all_graphs(root):
             for value in (*graph.input, *graph.output, *graph.value_info):
-                value.name = new(value.name)
+                value.name = new_name(value.name)
             for tensor in graph.initializer:
-                tensor.name = new(tensor.name)
+                tensor.name = new_name(tensor.name)
             for node in graph.node:
                 for names in (node.input, node.output):
-                    names[:] = [new(name) if name else "" for name in names]
+                    names[:] = [new_name(name) if name else "" for name in names]
 
 
 def defined_names(graph: onnx.GraphProto) -> Iterator[str]:

@@ -14,7 +14,7 @@ _MEASURING: Final = operators_with(Trait.MEASURES)
 
 _AXES_ARE_OPERANDS: Final = 13
 _HUGE_SIZE: Final = 2**31 + 1
-"""A size above the range of 32 bits. A tensor may have such an axis when another one is empty."""
+"""A size above the range of 32 bits. A tensor may have it if another dimension is 0."""
 _WRAPPING: Final[dict[int, int]] = {TensorProto.INT64: 2**62, TensorProto.INT32: 2**30}
 """Numbers whose product with 2 does not fit the type.
 
@@ -23,8 +23,9 @@ The wrapped product, divided again, is another number.
 
 
 def higher_rank(case: Case) -> Iterator[Variant]:
-    """Each float tensor multiplied by a constant of one element, of the same rank or, between an
-    Unsqueeze and a Squeeze, of one more axis.
+    """Each float tensor multiplied by a constant of one element and the same rank.
+
+    Then the same between an Unsqueeze and a Squeeze, with a constant of one more axis.
     """
     if opset_of(case.model) < _AXES_ARE_OPERANDS:
         return
@@ -32,18 +33,19 @@ def higher_rank(case: Case) -> Iterator[Variant]:
         rank, element = case.rank(name), case.dtype(name)
         if rank is None or not is_float(element):
             continue
-        for more in (0, 1):
-            factor = np.full([1] * (rank + more), 1.5).astype(numpy_dtype(element))
+        for extra_axes in (0, 1):
+            factor = np.full([1] * (rank + extra_axes), 1.5).astype(numpy_dtype(element))
             text = f"detour = Mul({name}, detour_factor)"
-            if more:
+            stored = {"detour_factor": factor}
+            if extra_axes:
+                stored["detour_axes"] = np.array([0], np.int64)
                 text = (
                     f"detour_up = Unsqueeze({name}, detour_axes) "
                     "detour_scaled = Mul(detour_up, detour_factor) "
                     "detour = Squeeze(detour_scaled, detour_axes)"
                 )
-            stored = {"detour_factor": factor, "detour_axes": np.array([0], np.int64)}
-            model = _through(case, name, text, stored if more else {"detour_factor": factor})
-            yield Variant(f"detour: {name} through {more} axes more", model)
+            model = _through(case, name, text, stored)
+            yield Variant(f"detour: {name} through {extra_axes} axes more", model)
 
 
 def counts(case: Case) -> Iterator[Variant]:
@@ -100,7 +102,7 @@ def sizes(case: Case) -> Iterator[Variant]:
 def _cubes(case: Case, name: str, axis: int) -> Iterator[Variant]:
     """The cube of a size, divided by its square.
 
-    The size is above the range of 32 bits, and another axis is empty.
+    The size is above the range of 32 bits, and another dimension is 0.
     """
     value = next(v for v in case.model.graph.input if v.name == name)
     dims = value.type.tensor_type.shape.dim

@@ -41,7 +41,7 @@ from xoptim.testing.variant import (
 from xoptim.testing.vary_operands import CONDITION
 
 _MAX_ELEMENTS = 64
-"""Of a result that counts as sizes or positions."""
+"""Number of elements up to which integers are overridden: they may be sizes or positions."""
 
 
 def constants_overridden(case: Case) -> Iterator[Variant]:
@@ -104,8 +104,9 @@ def _values(case: Case, names: Sequence[str], feeds: Feeds) -> list[np.ndarray]:
 def _overridden(
     model: ModelProto, name: str, array: np.ndarray, feeds: Feeds, note: str = ""
 ) -> Iterator[Variant]:
-    """The input with several overrides; all shapes are declared as they follow from the feeds and
-    the default.
+    """An initializer as an input with several overrides.
+
+    All shapes are declared as the feeds and the default value determine them.
     """
     for value in model.graph.input:
         feed = feeds.get(value.name)
@@ -142,15 +143,15 @@ def _read_outputs(model: ModelProto) -> None:
 def _others(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     """Other integers of the same shape; not all of them are valid in the model."""
     seen = {array.tobytes()}
-    one = array.dtype.type(1)
+    step = array.dtype.type(1)
     with np.errstate(all="ignore"):
         candidates = (
-            ("+ 1", array + one),
-            ("- 1", array - one),
+            ("+ 1", array + step),
+            ("- 1", array - step),
             ("doubled", array * array.dtype.type(2)),
             ("reversed", array.reshape(-1)[::-1].reshape(array.shape)),
-            ("first + 1", _first(array, one)),
-            ("last + 1", _first(array.reshape(-1)[::-1], one)[::-1].reshape(array.shape)),
+            ("first + 1", _first(array, step)),
+            ("last + 1", _first(array.reshape(-1)[::-1], step)[::-1].reshape(array.shape)),
             ("1", np.ones_like(array)),
         )
     for word, candidate in candidates:
@@ -269,11 +270,11 @@ def stacked(case: Case) -> Iterator[Variant]:
             model.graph.initializer.extend(copy.initializer)
             model.graph.output.extend(copy.output)
             yield Variant(f"stacked: {output.name} read as {value.name}", loosen(model))
-            alone = deepcopy(model)
+            hidden = deepcopy(model)
             replace_items(
-                alone.graph.output, [v for v in alone.graph.output if v.name != output.name]
+                hidden.graph.output, [v for v in hidden.graph.output if v.name != output.name]
             )
-            yield Variant(f"stacked: {output.name} read as {value.name} only", alone)
+            yield Variant(f"stacked: {output.name} read as {value.name} only", hidden)
 
 
 def _prefixed(

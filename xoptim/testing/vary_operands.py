@@ -77,8 +77,10 @@ def read_elsewhere(case: Case) -> Iterator[Variant]:
 
 
 def _reader(case: Case, name: str) -> NodeProto | None:
-    """A node that distinguishes values, is not an Identity, and is not in the example already, so
-    that it is not merged.
+    """A node that distinguishes values and is not an Identity.
+
+    For floats and signed integers, its operator is one that the example lacks, if possible: equal
+    nodes would be merged.
     """
     element = case.dtype(name)
     present = {node.op_type for node in case.model.graph.node}
@@ -238,8 +240,9 @@ def _variant(
 
 
 def empty(case: Case) -> Iterator[Variant]:
-    """Each vector of integers without elements, with inputs and with all inputs constant, so that
-    it is folded.
+    """Each constant vector of integers with its elements removed.
+
+    Then the same with all inputs constant, so that the model is folded.
     """
     feeds = case.feeds[0] if case.feeds else {}
     for name, array in constants(case.model):
@@ -259,11 +262,11 @@ def empty(case: Case) -> Iterator[Variant]:
 
 
 def targets(case: Case) -> Iterator[Variant]:
-    """The target of each Reshape of an input as -1 and one dimension of the input; if that is 0, it
-    copies another one.
+    """The shape operand of each Reshape of an input as -1 and one dimension of that input.
 
-    The other dimensions are fixed, so that the target could be a constant. The first two dimensions
-    of inputs are assumed not to be 0.
+    If the dimension is 0, Reshape copies the input's dimension at its index. The other dimensions
+    are fixed, so that the shape operand could be a constant. The first two dimensions of inputs are
+    assumed not to be 0.
     """
     graph = case.model.graph
     inputs = {value.name: len(value.type.tensor_type.shape.dim) for value in graph.input}

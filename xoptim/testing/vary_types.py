@@ -1,4 +1,4 @@
-"""Other element types, other numbers, and shapes that are unknown, symbolic, empty, or one."""
+"""Other element types, other numbers, and dimensions that are unknown, symbolic, 0, or 1."""
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
@@ -25,7 +25,7 @@ def floats(case: Case) -> Iterator[Variant]:
 
 
 def integers(case: Case) -> Iterator[Variant]:
-    """64-bit integers as 32-bit ones, all and each constant alone; each input as int32, double."""
+    """int64 as int32, all or one constant; each int64 or float input as int32 and as double."""
     mapping: dict[int, int] = {TensorProto.INT64: TensorProto.INT32}
     model = retyped(case.model, mapping)
     if model != case.model:
@@ -44,9 +44,7 @@ def integers(case: Case) -> Iterator[Variant]:
 
 
 def retyped(model: ModelProto, mapping: Mapping[int, int]) -> ModelProto:
-    """A copy in which tensors of some element types have others: inputs, outputs, constants,
-    targets of Cast.
-    """
+    """A copy in which ``mapping`` replaces element types: of inputs, outputs, constants, Casts."""
     model = deepcopy(model)
     for graph in all_graphs(model.graph):
         del graph.value_info[:]
@@ -134,8 +132,8 @@ def _dims(model: ModelProto) -> dict[tuple[str, int], Dim]:
 def _with(case: Case, dims: Mapping[tuple[str, int], Dim]) -> ModelProto:
     """A copy with other dimensions of inputs."""
     model = case.copy()
-    for place, dim in _dims(model).items():
-        dim.CopyFrom(dims.get(place, dim))
+    for key, dim in _dims(model).items():
+        dim.CopyFrom(dims.get(key, dim))
     return loosen(model)
 
 
@@ -157,9 +155,9 @@ def unknown(case: Case) -> Iterator[Variant]:
 
 
 def symbolic(case: Case) -> Iterator[Variant]:
-    """Names for all dimensions: one for each size, one for each axis; and each axis alone."""
+    """Names for all dimensions: one for each size, each axis, or all; or a new name for one."""
     dims = _dims(case.model)
-    symbols = {place: Dim(dim_param=_word(dim)) for place, dim in dims.items()}
+    symbols = {key: Dim(dim_param=_word(dim)) for key, dim in dims.items()}
     yield Variant("symbols: one for each size", _with(case, symbols))
     symbols = {(name, axis): Dim(dim_param=f"{name}_{axis}") for name, axis in dims}
     yield Variant("symbols: one for each axis", _with(case, symbols))
@@ -175,10 +173,10 @@ def symbolic(case: Case) -> Iterator[Variant]:
 
 def sizes(case: Case) -> Iterator[Variant]:
     """Each dimension as 0, 1 and 3 everywhere; then each axis alone as 1; then all fixed."""
-    words = {place: _word(dim) for place, dim in _dims(case.model).items()}
+    words = {key: _word(dim) for key, dim in _dims(case.model).items()}
     for word in dict.fromkeys(words.values()):
         for size in (0, 1, 3):
-            dims = {place: Dim(dim_value=size) for place, symbol in words.items() if symbol == word}
+            dims = {key: Dim(dim_value=size) for key, symbol in words.items() if symbol == word}
             yield Variant(f"size: {word} = {size}", _with(case, dims))
     for name, axis in words:
         yield Variant(
@@ -187,8 +185,8 @@ def sizes(case: Case) -> Iterator[Variant]:
     symbols = [word for word in dict.fromkeys(words.values()) if not word.startswith("size_")]
     if symbols:
         dims = {
-            place: Dim(dim_value=2 + symbols.index(word))
-            for place, word in words.items()
+            key: Dim(dim_value=2 + symbols.index(word))
+            for key, word in words.items()
             if word in symbols
         }
         yield Variant("size: all fixed", _with(case, dims))

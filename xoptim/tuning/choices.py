@@ -95,7 +95,7 @@ Dimension: TypeAlias = Callable[[Choice, Facts], Iterable[Variation]]
 
 
 def selection(include: Sequence[str] = ()) -> str:
-    """`SELECTION`, and the patterns of further words."""
+    """`SELECTION`, and the patterns with further tags."""
     return "+".join((SELECTION, *include))
 
 
@@ -123,9 +123,7 @@ def groups_of(rewrites: Iterable[Rewrite]) -> dict[str, list[Rewrite]]:
 
 
 def default_recipe(include: Sequence[str] = ()) -> Recipe:
-    """The recipe of the preset ``default``: the groups of other presets are not in
-    `selection`.
-    """
+    """The recipe of the preset ``default``: it drops the groups that this preset lacks."""
     return Recipe(
         frozenset(name for name in groups_of(select(selection(include))) if name.endswith(_SUFFIX))
     )
@@ -137,9 +135,9 @@ def variations(choice: Choice, facts: Facts, dimensions: Sequence[Dimension]) ->
     Shares are rounded before they are compared, so that the noise of a profile seldom changes the
     order.
     """
-    unsorted = (variation for dimension in dimensions for variation in dimension(choice, facts))
+    generated = (variation for dimension in dimensions for variation in dimension(choice, facts))
     return sorted(
-        unsorted,
+        generated,
         key=lambda variation: (variation.stage, -round(variation.promise, 1), variation.name),
     )
 
@@ -198,13 +196,12 @@ def single_groups(choice: Choice, facts: Facts) -> Iterator[Variation]:
 
 def single_optimizers(choice: Choice, facts: Facts) -> Iterator[Variation]:
     """Each ORT optimizer that changed a considerable part of the model, disabled."""
-    off = choice.settings.disabled_optimizers
+    optimizers = choice.settings.disabled_optimizers
     for name, signs in _SIGNS_OF.items():
         share = facts.share(signs)
-        if name not in off and share > 0:
-            yield Variation(
-                f"{name} off", _with_settings(choice, disabled_optimizers=(*off, name)), share
-            )
+        if name not in optimizers and share > 0:
+            changed_choice = _with_settings(choice, disabled_optimizers=(*optimizers, name))
+            yield Variation(f"{name} off", changed_choice, share)
 
 
 def levels(choice: Choice, facts: Facts) -> Iterator[Variation]:
@@ -229,8 +226,8 @@ def spinning(choice: Choice, facts: Facts) -> Iterator[Variation]:
     """
     entries = choice.settings.entries
     if choice.settings.threads != 1 and SPINNING not in dict(entries):
-        changed = _with_settings(choice, entries=(*entries, (SPINNING, "0")))
-        yield Variation("spinning off", changed, _PROMISE)
+        sleeping_choice = _with_settings(choice, entries=(*entries, (SPINNING, "0")))
+        yield Variation("spinning off", sleeping_choice, _PROMISE)
 
 
 def threads(choice: Choice, facts: Facts) -> Iterator[Variation]:

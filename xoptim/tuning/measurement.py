@@ -58,7 +58,7 @@ class Budget:
         self._runs = 0
 
     def keep(self, seconds: float, runs: int) -> None:
-        """Reserve some time, and that of some runs of a choice, for the steps after the search."""
+        """Reserve time for the steps after the search: some seconds, and some runs of a choice."""
         self._kept, self._kept_runs = seconds, runs
 
     def charge(self, seconds: float, runs: int) -> None:
@@ -260,7 +260,7 @@ class Measurement:
         return search.run(start, is_enough=is_enough, on_step=on_step)
 
     def _changes_anything(self, choice: Choice, best: Choice) -> bool:
-        """Whether two choices with other recipes have other models."""
+        """False if two choices with different recipes have equal models."""
         if choice.recipe == best.recipe:
             return True
         with suppress(XoptimError):  # the race reports it

@@ -21,7 +21,7 @@ class TuneOptions(RunValues):
             foreseen. The original and the result of the default patterns are measured in any case.
         at: further sizes, in place of or in addition to ``dims``: the geometric mean of the ratios
             at these settings counts.
-        include: words of further patterns that may be used, such as ``finite`` or ``approximate``.
+        include: tags of further patterns that may be used, such as ``finite`` or ``approximate``.
         precision: the error that quantization may add, and the samples; all schemes that can be
             faster are tried. ``None`` for float32 only.
     """

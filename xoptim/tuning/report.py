@@ -43,7 +43,7 @@ class TuningReport(JsonResult):
         optimization: the optimization of the chosen model, and its comparison with the original.
         left: number of variations for which there was no time.
         seconds: duration, in seconds.
-        sizes: sizes of the symbolic dimensions; those that all settings have.
+        sizes: sizes of the symbolic dimensions that are equal in all settings.
         refused: sizes that were preferred, with which the original does not run.
         options: the options of the search.
         refuted: variations that were not found equal.

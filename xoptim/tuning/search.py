@@ -65,7 +65,7 @@ class Rules:
     # number of passes from which the confirmation of the result may end; it takes three times as
     # many at most
     last: int = 5
-    at_once: int = 4  # most challengers in a race
+    at_once: int = 4  # maximum number of challengers in a race
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +150,8 @@ class Search:
     ) -> SearchResult:
         """Try variations until none is measurably faster, or time is over.
 
-        The first choice stays unless a variation is measurably faster; ``is_enough`` ends the
-        search early, by the best choice.
+        The first choice stays unless a variation is measurably faster. The search ends early when
+        ``is_enough`` is true for the best choice.
         """
         result = SearchResult(start)
         self._tried.add(start)
@@ -192,10 +192,10 @@ class Search:
         return heat
 
     def _runs(self, others: int) -> int:
-        """Number of runs of a choice, one for each pass, that a race of one more challenger takes.
+        """Number of runs that a race takes if one challenger joins ``others``.
 
-        Most challengers leave early. The first one is tried even if there is time for one pass
-        only, which tells if it is among the finalists.
+        A run is one choice in one pass. Most challengers leave early. The first one is tried even
+        if there is time for one pass only, which tells if it is among the finalists.
         """
         rules = self._rules
         return (others + 3) * rules.few + 3 * (rules.enough - rules.few) if others else 3
@@ -372,22 +372,21 @@ def finalists(result: SearchResult, start: Choice, nodes: Callable[[Choice], int
             return False, False, 0
         return True, choice.settings != start.settings, nodes(choice)
 
-    chosen = {start, result.best, *sorted(choices, key=lambda choice: measured[choice].value)[:2]}
+    fastest = sorted(choices, key=lambda choice: measured[choice].value)[:2]
+    contenders = {start, result.best, *fastest}
     if result.best.recipe.scheme is not None and result.best in measured:
         limit = measured[result.best].interval.high
         same_scheme = [
             choice for choice in measured if choice.recipe.scheme == result.best.recipe.scheme
         ]
-        chosen.add(
+        contenders.add(
             min(
                 (choice for choice in same_scheme if measured[choice].interval.low <= limit),
                 key=order,
             )
         )
-    return [
-        start,
-        *sorted((choice for choice in measured if choice in chosen and choice != start), key=order),
-    ]
+    others = (choice for choice in measured if choice in contenders and choice != start)
+    return [start, *sorted(others, key=order)]
 
 
 def ranking(

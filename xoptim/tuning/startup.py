@@ -111,7 +111,7 @@ class StartupSearch:
         return SideBySide(lambda _: self._model, feeds, Budget(_BUDGET), seed, kept=0)
 
     def run(self) -> SessionSettings:
-        """The settings that are accepted, the fastest start first."""
+        """The defaults, changed by the first accepted candidate of each kind."""
         settings = self._defaults
         for candidates in (_levels, _prepacking):
             accepted = (new for new in candidates(settings) if self._is_accepted(new, settings))

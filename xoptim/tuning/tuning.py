@@ -141,16 +141,16 @@ class Tuner:
         facts = replace(studied, threads=threads, selection=self._selection, schemes=schemes)
         result = measurement.search(start, facts, EVERYTHING, meter, on_step=self._on_step)
         self._on_step("measuring the result")
-        last = finalists(result, start, lambda choice: self._size(choice.recipe)[0])
+        contenders = finalists(result, start, lambda choice: self._size(choice.recipe)[0])
         final = confirm(
-            measurement.original, [*last, measurement.original], meter, measurement.rules
+            measurement.original, [*contenders, measurement.original], meter, measurement.rules
         )
         ratios = {
             trial.choice: trial.ratio for trial in result.trials if trial.ratio is not None
         } | final
         smallest_first = sorted(ratios.items(), key=lambda item: self._size(item[0].recipe))
         return self._settle(
-            ranking(last, final, smallest_first, meter.ratio), start, result, ratios
+            ranking(contenders, final, smallest_first, meter.ratio), start, result, ratios
         )
 
     def _first(self, meter: Meter) -> Choice:
@@ -180,10 +180,12 @@ class Tuner:
 
     def _optimize_verified(self, recipe: Recipe) -> VerifiedModel:
         if recipe not in self._verified and recipe.scheme is not None:
-            floats = self._optimize_verified(replace(recipe, scheme=None))
+            float_model = self._optimize_verified(replace(recipe, scheme=None))
             quantized = self._measurement.candidates.quantized
             self._verified[recipe] = (
-                floats if floats.failure else joined(floats, quantized(recipe).verified)
+                float_model
+                if float_model.failure
+                else joined(float_model, quantized(recipe).verified)
             )
         if recipe not in self._verified:
             plan = Plan(
@@ -205,22 +207,22 @@ class Tuner:
     ) -> Tuned:
         """The first choice that is verified equal; the original in the end."""
         original = self._measurement.original
-        last = (Trial((), start, "start", ratios[start]), Trial((), original, "start"))
-        trials = {trial.choice: trial for trial in (*result.trials, *last)}
+        base_trials = (Trial((), start, "start", ratios[start]), Trial((), original, "start"))
+        trials = {trial.choice: trial for trial in (*result.trials, *base_trials)}
         for choice in (*ranked, original):
             verified = self._optimize_verified(choice.recipe)
             if verified.failure is None or choice == original:
                 break
             self._refuted.append(Refuted(trials[choice].label, verified.failure.summary()))
-        floats = replace(choice.recipe, scheme=None)
+        float_recipe = replace(choice.recipe, scheme=None)
         quantized = (
             None
-            if floats == choice.recipe
+            if float_recipe == choice.recipe
             else self._measurement.candidates.quantized(choice.recipe)
         )
         tried = [replace(trial, ratio=ratios.get(trial.choice)) for trial in result.trials]
         report = TuningReport(
-            trials=(last[0], *tried),
+            trials=(base_trials[0], *tried),
             changes=(
                 trials[choice].changes if choice == result.best or is_faster(ratios[choice]) else ()
             ),
@@ -232,7 +234,7 @@ class Tuner:
             optimization=(
                 verified.report
                 if quantized is None
-                else quantized.report(self._optimize_verified(floats).report)
+                else quantized.report(self._optimize_verified(float_recipe).report)
             ),
             quantized=quantized,
             left=result.left,

@@ -333,7 +333,7 @@ def test_proofs_are_evidence_about_a_model_that_does_not_run(xopt: Xopt) -> None
     write(TRANSPOSES.replace("Relu(", "acme.Unknown("), domains={"acme": 1})
     outcome = xopt("model.onnx", *ONLY, "--prove")
     assert outcome.code == 3
-    text = "; the only evidence are proofs of the optimization: 1 of 1 rewrites proved"
+    text = "; proofs of the optimization are the only evidence: 1 of 1 rewrites proved"
     assert text in outcome.err
     assert "the only evidence" not in xopt("model.onnx", *ONLY).err
 

@@ -130,8 +130,11 @@ def ports_of(model: onnx.ModelProto) -> Ports:
 
 
 def assumptions_for(model: onnx.ModelProto, folder: Path) -> list[str]:
-    """The assumptions under which onnxruntime-genai runs a decoder: a mask of ones, one sequence,
-    one new token or no earlier ones, caches of one length, no more tokens than the context has.
+    """The assumptions under which onnxruntime-genai runs a decoder.
+
+    Numbers are finite, the mask is all ones, and the lengths of all caches are equal. The batch
+    size is 1, or there is one new token, or the cache is empty. There are no more tokens than the
+    context has.
 
     Args:
         model: the decoder.
@@ -157,15 +160,15 @@ def assumptions_for(model: onnx.ModelProto, folder: Path) -> list[str]:
     return assumptions
 
 
-def preceding(names: Sequence[str], known: Sequence[str]) -> Query:
-    """The patterns that run before others with ``--genai``; all if none of these runs.
+def preceding(names: Sequence[str], assumptions: Sequence[str]) -> Query:
+    """The patterns that run before the first of ``names`` with ``--genai``; all if none runs.
 
     Args:
-        names: the names of the others.
-        known: the assumptions.
+        names: names of patterns.
+        assumptions: the assumptions.
     """
     run = Query.of("default").including("onnxruntime", *PATTERNS)
-    order = [p.name() for p in OptimizationOptions(patterns=run, assume=known).selected()]
+    order = [p.name() for p in OptimizationOptions(patterns=run, assume=assumptions).selected()]
     first = next((place for place, name in enumerate(order) if name in names), len(order))
     return run.excluding(*order[first:])
 
@@ -350,7 +353,7 @@ def write_config(config: Mapping[str, Any], target: Path) -> Path:
 
 
 def _read(folder: Path) -> dict[str, Any]:
-    """The settings of a model; those of its generation override others."""
+    """The settings in ``config.json``; those in ``generation_config.json`` override them."""
     result: dict[str, Any] = {}
     for name in ("config.json", "generation_config.json"):
         path = folder / name

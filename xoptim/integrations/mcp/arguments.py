@@ -97,8 +97,8 @@ _ADVISERS: Final = ("explain", "place")
 class ToolWords:
     """Options as arguments of a tool, as an agent gives them: ``fix=["batch=1"]``.
 
-    Options that the tool lacks are those of the command, unless ``optimize`` has them and the tool
-    gives advice about it.
+    An option that the tool lacks is written as on the command line. If ``optimize`` has it, and the
+    tool advises what to give to ``optimize``, it is written as an argument of ``optimize``.
 
     Attributes:
         tool: the name of the tool.
@@ -107,7 +107,7 @@ class ToolWords:
     tool: str
 
     def words(self, option: str, argument: str | tuple[str, ...]) -> str:
-        """An argument with a value; only its name without a value."""
+        """An argument with its value; the name alone if there is no value."""
         tool_argument = _ARGUMENTS.get(option)
         is_own = tool_argument is not None and self.tool in tool_argument.tools
         if tool_argument is None or not (

@@ -1,7 +1,7 @@
 """The files of a server: its tools work on copies in a folder of their own, and their results are
 moved into the served folder at the end.
 
-A path is therefore opened once. A link that takes its place while a tool works is not seen.
+A path is therefore opened once. A link that replaces a file while a tool works is not followed.
 """
 
 import os
@@ -62,7 +62,7 @@ class ServedFiles:
         self._publishing = threading.Lock()
 
     def existing(self, path: str) -> Parts:
-        """The names of a file that exists; raises `McpError`."""
+        """The components of the path of a file that exists; raises `McpError` for another path."""
         parts = self._parts(path)
         version = self._version(path, parts)
         if version is None:
@@ -81,8 +81,8 @@ class ServedFiles:
         if not parts[-1].endswith(_SUFFIX):
             raise McpError(f"the output {_quoted(path)} does not end in {_SUFFIX}")
         before = self._version(path, parts, is_output=True)
-        earlier = self._written.get(parts)
-        is_own = earlier is not None and earlier.model == before
+        result = self._written.get(parts)
+        is_own = result is not None and result.model == before
         if before is not None and not is_own and not overwrite:
             raise McpError(
                 f"{_quoted(path)} exists, and is not a result of this session; overwrite=true "

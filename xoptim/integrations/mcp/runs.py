@@ -69,7 +69,7 @@ class Runner:
         return end
 
     def _execute(self, call: Call, scratch: Path) -> Ended:
-        """Run the command in a folder, whose path its output does not show."""
+        """Run the command in a folder; its output shows the served folder's path instead."""
         folder = self._files.folder
         words = [str(folder.handle), str(folder.root), call.tool, str(len(call.models))]
         words += [*map(word, call.models), "--no-config", call.tool, *call.words]

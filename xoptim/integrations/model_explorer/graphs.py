@@ -176,13 +176,13 @@ class _Graph:
         self._drawing = drawing
         self._texts = texts
         self._ids = ids_of(drawing)
-        self._sources: dict[int, tuple[str, str]] = {}  # node and place of its result, by value
+        self._sources: dict[int, tuple[str, str]] = {}  # node and index of its output, by value
         for value in drawing.inputs:
             self._sources[value] = f"input {value}", "0"
         for number, node in enumerate(drawing.nodes):
-            for place, value in enumerate(node.outputs):
+            for index, value in enumerate(node.outputs):
                 if not node.is_constant:
-                    self._sources[value] = self._ids[number], str(place)
+                    self._sources[value] = self._ids[number], str(index)
 
     def to_json(self, name: str, summary: Mapping[str, str]) -> dict[str, Any]:
         """The graph in the format of Model Explorer.
@@ -234,17 +234,17 @@ class _Graph:
             {
                 "sourceNodeId": self._sources[value][0],
                 "sourceNodeOutputId": self._sources[value][1],
-                "targetNodeInputId": str(place),
+                "targetNodeInputId": str(index),
             }
-            for place, value in enumerate(values)
+            for index, value in enumerate(values)
             if value in self._sources
         ]
 
     def _metadata(self, values: Sequence[int]) -> list[dict[str, Any]]:
-        """Name and type of some values, with the value of a small constant."""
+        """Name and type of some values; a type has the shape, and the value of a small constant."""
         entries = []
-        for place, value in enumerate(values):
+        for index, value in enumerate(values):
             name, kind = self._drawing.values[value]
             attributes = [{"key": "tensor_name", "value": name}, {"key": "type", "value": kind}]
-            entries.append({"id": str(place), "attrs": attributes})
+            entries.append({"id": str(index), "attrs": attributes})
         return entries

@@ -76,7 +76,7 @@ class RewriteProvider(NodeDataProvider):  # type: ignore[misc]
 
 
 class PlacementProvider(NodeDataProvider):  # type: ignore[misc]
-    """The place at which each node runs on a target."""
+    """The execution provider that runs each node with a target."""
 
     metadata = NodeDataProviderMetadata(
         id="xoptim_placement",
@@ -106,7 +106,7 @@ class PlacementProvider(NodeDataProvider):  # type: ignore[misc]
 
 
 def _result(data: dict[str, Any]) -> Any:
-    """Node data as the package has it."""
+    """Node data as an object of the package ``model_explorer``."""
     results = {
         key: node_data_builder.NodeDataResult(**node) for key, node in data["results"].items()
     }
@@ -121,5 +121,5 @@ def _opened(model_path: str) -> OptimizedModel:
 
 
 @lru_cache(maxsize=1)
-def _optimized(model_path: str, _changed: int, _size: int) -> OptimizedModel:
+def _optimized(model_path: str, _mtime: int, _size: int) -> OptimizedModel:
     return OptimizedModel.of(Path(model_path))

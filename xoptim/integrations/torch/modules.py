@@ -1,4 +1,4 @@
-"""The first part of a torch module that an exported model does not compute."""
+"""The first submodule of a torch module whose results an exported model does not compute."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ else:
     torch = lazy_module("torch")
 
 _SCOPES: Final = "pkg.torch.onnx.name_scopes"
-"""The key of the metadata of a node that lists the modules around it, outermost first."""
+"""The metadata key of a node that lists the modules around it, outermost first."""
 _CLOSE: Final[Mapping[str, float]] = {"float64": 1e-9, "float32": 1e-4}
 """Tolerance of interior results by type, relative to the largest number."""
 _CLOSE_NARROW: Final = 0.05
 
 
 class _Call(NamedTuple):
-    """A part of a module, and the tensors that it returned when it was first called."""
+    """A submodule, and the tensors that it returned when it was first called."""
 
     name: str
     kind: str
@@ -54,10 +54,10 @@ def first_difference(
     arguments: tuple[tuple[Any, ...], Mapping[str, Any]],
     feeds: Mapping[str, Value],
 ) -> str:
-    """The first part of a module with a result that none of its exported nodes computes, as the end
-    of a sentence; ``""`` when there is none.
+    """The first submodule with a result that none of its exported nodes computes, as the end of a
+    sentence; ``""`` when there is none.
 
-    Parts are in the order in which they return, so the innermost one comes first.
+    Submodules are in the order in which they return, so the innermost one comes first.
     """
     crossing = _crossing(exported.proto)
     names = list(dict.fromkeys(name for results in crossing.values() for name in results))
@@ -74,7 +74,7 @@ def first_difference(
 
 
 def _crossing(model: onnx.ModelProto) -> dict[str, list[str]]:
-    """The results of the nodes of each part that something outside of the part reads."""
+    """The results of the nodes of each submodule that are read outside of it."""
     scopes = {name: _scopes_of(node) for node in model.graph.node for name in node.output if name}
     readers: dict[str, list[frozenset[str]]] = {
         value.name: [frozenset()] for value in model.graph.output
@@ -82,7 +82,7 @@ def _crossing(model: onnx.ModelProto) -> dict[str, list[str]]:
     for node in model.graph.node:
         parts = _scopes_of(node)
         inner = [
-            name for graph in inner_graphs([node]) for body in graph.node for name in body.input
+            name for graph in inner_graphs([node]) for reader in graph.node for name in reader.input
         ]
         for name in (*node.input, *inner):
             readers.setdefault(name, []).append(parts)
@@ -95,7 +95,7 @@ def _crossing(model: onnx.ModelProto) -> dict[str, list[str]]:
 
 
 def _scopes_of(node: onnx.NodeProto) -> frozenset[str]:
-    """The names of the parts of the module that a node belongs to."""
+    """The names of the submodules that a node belongs to."""
     text = next((p.value for p in node.metadata_props if p.key == _SCOPES), "[]")
     try:
         return frozenset(filter(None, ast.literal_eval(text)[:-1]))
@@ -104,7 +104,7 @@ def _scopes_of(node: onnx.NodeProto) -> frozenset[str]:
 
 
 def _calls_in(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[_Call]:
-    """The calls of the parts of a module, in the order in which they return."""
+    """The calls of the submodules of a module, in the order in which they return."""
     calls: dict[str, _Call] = {}
     handles = []
     for name, part in module.named_modules():
@@ -124,9 +124,9 @@ def _calls_in(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any
 
 
 def _differs(result: np.ndarray, candidates: list[Value]) -> bool:
-    """Whether none of the results of the same type and shape equals this one.
+    """Whether there are candidates of the same type and shape, and none equals the result.
 
-    Where there is no such result, the exporter may have written it in another form.
+    Without such candidates, the exporter may have written the result in another form.
     """
     arrays = [
         value

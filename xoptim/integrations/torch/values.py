@@ -87,7 +87,7 @@ class Arguments:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bound:
-    """Arguments whose leaves are the inputs of a model; ``places`` are those of the leaves."""
+    """Arguments whose leaves are the inputs of a model; ``places`` has the index of each leaf."""
 
     arguments: Arguments
     places: Mapping[str, int]
@@ -156,7 +156,7 @@ def array_of(leaf: Any) -> np.ndarray:
 
 
 def torch_tensor(array: np.ndarray) -> torch.Tensor:
-    """An array as a tensor of its own, bit by bit where numpy lacks the type."""
+    """A copy of an array as a tensor; bfloat16, which numpy lacks, is copied bit by bit."""
     copy = np.array(array, order="C")
     if array.dtype.name == "bfloat16":
         return torch.from_numpy(copy.view(np.int16)).view(torch.bfloat16)
