@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from onnx import TensorProto, helper
 
 from xoptim.facts.errors import Declined
-from xoptim.facts.operators import has_kernel
+from xoptim.facts.operators import has_kernel, objection
 from xoptim.match import GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 from xoptim.match.block_rounding import BlockFormat, nearest_blocks
 from xoptim.match.quantization import QuantizationPattern
@@ -17,6 +17,10 @@ from .._bits import packed
 from .._folding import Array, constant
 from ._experts import Experts, Projection, experts_of, is_nonnegative
 from ._quantization import is_quantizable
+
+_DOMAIN: Final = "com.microsoft"
+_OPERANDS: Final = 15
+"""Number of operands of QMoE; the last one has the routing weights, and old versions lack it."""
 
 
 class _Stack(NamedTuple):
@@ -40,8 +44,7 @@ class _QuantizedExperts(QuantizationPattern, PatternOptimization):
 
     phase = "target"
     providers = ("cpu",)
-    onnxruntime = ">=1.32"  # earlier kernels have no operand for factors besides the scores
-    produces = ("com.microsoft",)
+    produces = (_DOMAIN,)
     anchors = ("Scan",)
     quantizes_activations = True
     min_opset = 16
@@ -71,8 +74,10 @@ class _QuantizedExperts(QuantizationPattern, PatternOptimization):
             return self.none(node, msg="a weight is not finite, or too large")
         if not is_nonnegative(g, experts.routing.factors):  # (3)
             return self.none(node, msg="a factor of an expert is not known to be nonnegative")
-        if not has_kernel(g.provider, "com.microsoft", "QMoE", TensorProto.FLOAT, 1):  # (4)
+        if not has_kernel(g.provider, _DOMAIN, "QMoE", TensorProto.FLOAT, 1):  # (4)
             return self.none(node, msg="the provider has no kernel of QMoE")
+        if objection("QMoE", _DOMAIN, {"block_size": self.blocks.size}, _OPERANDS, 1, {}):  # (4)
+            return self.none(node, msg="QMoE of the installed onnxruntime lacks operands")
         return MatchResult(self, [node], partial(self._write, experts))
 
     def _write(self, experts: Experts, g: PatternRewriter, node: Node) -> list[Node]:
@@ -93,7 +98,7 @@ class _QuantizedExperts(QuantizationPattern, PatternOptimization):
             **experts.activation,
         }
         operator = g.make_node(
-            "QMoE", [*operands, "", weights], node.output, domain="com.microsoft", **attributes
+            "QMoE", [*operands, "", weights], node.output, domain=_DOMAIN, **attributes
         )
         return [*g.created, operator]
 

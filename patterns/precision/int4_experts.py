@@ -19,8 +19,9 @@ class Int4ExpertsPattern(BlockPattern, _QuantizedExperts):
     1. the Scan is not a mixture of experts, the weights are not constant, or the rows are not
        tokens repeated for each choice of a TopK.
     2. a weight is not a finite float32, or the rows are not complete blocks.
-    3. a factor may be negative: QMoE skips such experts. Softmax and Sigmoid are nonnegative.
-    4. the provider has no kernel.
+    3. a routing weight may be negative: QMoE skips such experts. Softmax and Sigmoid are
+       nonnegative.
+    4. the provider has no kernel, or one without an operand for routing weights.
     """
 
     bits = 4

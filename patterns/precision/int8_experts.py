@@ -18,7 +18,7 @@ class Int8ExpertsPattern(_QuantizedExperts):
        tokens repeated for each choice of a TopK.
     2. a weight is not a finite float32, or the rows are not complete blocks.
     3. a routing weight may be negative: QMoE skips such experts.
-    4. the provider has no kernel.
+    4. the provider has no kernel, or one without an operand for routing weights.
     """
 
     bits = 8

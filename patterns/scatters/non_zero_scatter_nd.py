@@ -22,7 +22,8 @@ class NonZeroScatterNDPattern(PatternOptimization):
     """ScatterND(x, Transpose(NonZero(m)), Expand(v)) → Where(m, v, x)
 
     What: assigns one number where a mask is true. The same for ConstantOfShape instead of Expand.
-    torch exports ``x[m] = v`` this way.
+    torch exports ``x[m] = v`` this way. (The exactness is ``rounding``: onnxruntime's Where makes
+    an assigned -0 positive.)
     Why: measured 0.08 of the time for 16 by 64 elements, 0.03 for 256 by 64.
     Refuses when:
     1. the indices are not all positions where a boolean mask is true, or reduction is set.
@@ -36,6 +37,7 @@ class NonZeroScatterNDPattern(PatternOptimization):
     anchors = ("ScatterND",)
     min_opset = 11
     phase = "specialize"
+    exactness = "rounding"
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         data, indices, updates = node.input

@@ -128,3 +128,35 @@ def test_large_external_weights_are_not_read(
     external = onnx.load(tmp_path / "m.onnx", load_external_data=False)
     monkeypatch.setattr("xoptim.verification.judging.noise._MAX_EXTERNAL", 200)
     assert set(noisy_weights(external, tmp_path, generator())) == {"u"}
+
+
+def test_results_inside_of_functions_round() -> None:
+    model = parser.parse_model("""
+        <ir_version: 10, opset_import: ["" : 21, "acme" : 1]>
+        g (float[N,8] x) => (float[N,8] y) { y = acme.Twice(x) }
+        <domain: "acme", opset_import: ["" : 21]>
+        Twice (a) => (c) { b = Add(a, a) c = Relu(b) }""")
+    noisy = NoisyModel(model, None, generator())
+    assert [node.op_type for node in noisy.proto.graph.node] == ["Add", "Mul", "Relu"]
+
+
+@pytest.mark.parametrize(("operator", "gates"), [("RNN", 1), ("GRU", 3)])
+def test_small_results_of_an_rnn_have_errors_of_numbers_near_one(operator: str, gates: int) -> None:
+    model = parser.parse_model(f"""
+        <ir_version: 10, opset_import: ["" : 21]>
+        g (float[2,N,3] x, float[1,{8 * gates},3] w, float[1,{8 * gates},8] r)
+        => (float[2,1,N,8] y) {{ y = {operator} <hidden_size = 8> (x, w, r) }}""")
+    rng = generator()
+    feeds: dict[str, Value] = {
+        "x": rng.standard_normal((2, 4, 3)).astype(np.float32) * np.float32(1e-5),
+        "w": rng.standard_normal((1, 8 * gates, 3)).astype(np.float32),
+        "r": rng.standard_normal((1, 8 * gates, 8)).astype(np.float32),
+    }
+    noisy = NoisyModel(model, None, rng)
+    (expected,), (moved,) = (
+        Session(model).run(feeds),
+        Session(noisy.proto).run(noisy.feeds(feeds, rng)),
+    )
+    change = np.max(np.abs(np.asarray(moved) - np.asarray(expected)))
+    assert (change > 1e-8) == (operator == "RNN")
+    assert change < 1e-6

@@ -9,6 +9,7 @@ from xoptim.operators.registry import Trait, infers, register, takes
 register(Trait.RECURRENT, "RNN", "GRU", "LSTM")
 register(Trait.SUMS_PRODUCTS, "RNN", "GRU", "LSTM")
 register(Trait.ROUNDS, "RNN", "GRU", "LSTM")
+register(Trait.ROUNDS_NEAR_ONE, "RNN")  # onnxruntime computes Tanh as 2 · Sigmoid(2x) - 1 there
 register(Trait.SUMS_PRODUCTS, "DynamicQuantizeLSTM", domain="com.microsoft")
 takes({4: Lengths(0, "layout")}, "RNN", "GRU", "LSTM")
 

@@ -57,6 +57,7 @@ class Trait(Enum):
     RECURRENT = "runs a cell along a sequence"
     TREES = "evaluates trees that compare features with stored numbers"
     ROUNDS = "rounds its results, so that kernels differ in the last digits"
+    ROUNDS_NEAR_ONE = "its results have the rounding errors of numbers close to 1, however small"
     HAS_BODY = "its function body in the ONNX standard says what it computes with real numbers"
     TAKES_EMPTY = "onnxruntime takes operands without elements, and returns none for them"
     ROUNDS_BY_POSITION = "onnxruntime rounds elements at the end of a tensor differently"

@@ -14,11 +14,10 @@ from typing import Final, NamedTuple
 
 import ml_dtypes
 import numpy as np
-import onnx
-import onnx.inliner
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import element_type
+from xoptim.facts.errors import ModelError
 from xoptim.verification.errors import LoadError, RunError
 from xoptim.verification.inputs.feeding import ReferenceRun
 from xoptim.verification.inputs.work import weight_bytes
@@ -32,7 +31,7 @@ from xoptim.verification.judging.double import (
 )
 from xoptim.verification.judging.noise import HOPELESS, move_one_ulp, noisy_graph
 from xoptim.verification.options import ComparisonRules
-from xoptim.verification.runs.protos import Located
+from xoptim.verification.runs.protos import Located, without_functions
 from xoptim.verification.runs.session import Port, Session, Value
 from xoptim.verification.runs.session_settings import SessionSettings
 
@@ -389,9 +388,10 @@ def _prepared(model: Located) -> Located:
     """The model with its local functions inlined, so that their constants count."""
     if 2 * weight_bytes(model.proto) > _MAX_BYTES:
         raise LoadError("the weights are too large in float64")
-    if not model.proto.functions:
-        return model
-    return Located(onnx.inliner.inline_local_functions(model.proto), model.base_dir)
+    try:
+        return Located(without_functions(model.proto), model.base_dir)
+    except ModelError as error:
+        raise LoadError(str(error)) from error
 
 
 def _in_doubles(model: Located, constants: Mapping[str, np.ndarray], wide: int) -> DoubleModel:

@@ -3,7 +3,8 @@ the last place.
 """
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +13,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import bits, element_type, is_float, numpy_dtype
+from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import (
     UNLISTED_SINCE,
     fed_inputs,
@@ -21,7 +23,12 @@ from xoptim.facts.protos import (
     standard_domain,
 )
 from xoptim.operators.registry import Trait, has_trait
-from xoptim.verification.runs.protos import inferred_graph, light_copy, tensor_array
+from xoptim.verification.runs.protos import (
+    inferred_graph,
+    light_copy,
+    tensor_array,
+    without_functions,
+)
 from xoptim.verification.runs.session import Value
 
 HOPELESS: Final = 0.1
@@ -57,13 +64,16 @@ def noisy_weights(
 class NoisyModel:
     """A model whose numbers can be moved: one session of it measures the noise as often as needed.
 
-    In ``proto``, a Mul by a factor follows each result that rounds. ``weights`` are the moved
-    weights of the main graph, the same in all runs.
+    In ``proto``, a Mul by a factor follows each result that rounds. If the results of an operator
+    have the rounding errors of numbers close to 1, the factor minus 1 is added as well. ``weights``
+    are the moved weights of the main graph, the same in all runs.
     """
 
     def __init__(
         self, model: onnx.ModelProto, base_dir: Path | None, rng: np.random.Generator
     ) -> None:
+        with suppress(ModelError):
+            model = without_functions(model)
         self.weights = noisy_weights(model, base_dir, rng)
         self.proto, self._factors = noisy_graph(model, self.weights)
 
@@ -109,8 +119,8 @@ def _add_factors(
     for node, typed in zip(nodes, inferred.node, strict=True):
         for body, typed_body in zip(own_graphs(node), own_graphs(typed), strict=True):
             _add_factors(body, typed_body, factors)
-        rounds = has_trait(standard_domain(node.domain), node.op_type, Trait.ROUNDS)
-        kind = types.get(node.output[0]) if rounds else None
+        operator = standard_domain(node.domain), node.op_type
+        kind = types.get(node.output[0]) if has_trait(*operator, Trait.ROUNDS) else None
         ones = None if kind is None else _ones(kind)
         if ones is None:
             graph.node.append(node)
@@ -118,8 +128,26 @@ def _add_factors(
         result, noise = node.output[0], f"noise {len(factors)}"
         node.output[0] = f"before {noise}"
         graph.node.append(node)
-        graph.node.append(onnx.helper.make_node("Mul", [node.output[0], noise], [result]))
+        names = [node.output[0], noise]
+        if not has_trait(*operator, Trait.ROUNDS_NEAR_ONE):
+            graph.node.append(onnx.helper.make_node("Mul", names, [result]))
+        else:
+            graph.node.extend(_with_errors_near_one(names, result, ones.dtype))
         factors[noise] = ones
+
+
+def _with_errors_near_one(
+    names: Sequence[str], result: str, dtype: np.dtype
+) -> Iterator[onnx.NodeProto]:
+    """The nodes that compute y · f + (f - 1) of the names of y and of its factor f."""
+    _, noise = names
+    one, scaled, error = (f"{word} {noise}" for word in ("one", "scaled", "error"))
+    yield onnx.helper.make_node(
+        "Constant", [], [one], value=numpy_helper.from_array(np.ones((), dtype))
+    )
+    yield onnx.helper.make_node("Mul", names, [scaled])
+    yield onnx.helper.make_node("Sub", [noise, one], [error])
+    yield onnx.helper.make_node("Add", [scaled, error], [result])
 
 
 def _add_defaults(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> None:

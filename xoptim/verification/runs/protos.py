@@ -29,6 +29,7 @@ from xoptim.graph import load
 from xoptim.graph.data_file import refer, settle_locations, stored_tensors
 from xoptim.graph.forms import BEGINNING, text_form
 from xoptim.graph.names import repeated
+from xoptim.graph.splice import inline_functions
 from xoptim.graph.stored import is_unsettled
 from xoptim.operators.registry import OPERATORS
 from xoptim.system.reading import open_file
@@ -202,6 +203,16 @@ def inferred_graph(
         return onnx.shape_inference.infer_shapes(light, data_prop=data_prop).graph
     except Exception:
         return None
+
+
+def without_functions(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with all calls of local functions inlined, so that each operator in them counts.
+
+    Custom operators that a pack describes, and contrib operators without a kernel on CPUs, are such
+    calls. Returns the model itself if it calls none. Raises `ModelError` if they cannot be inlined.
+    """
+    model = with_definitions(with_contrib_functions(model))
+    return inline_functions(model) if model.functions else model
 
 
 def loadable_copy(
