@@ -36,7 +36,7 @@ def verify_function(
     """Compare a model with a function that takes the inputs of the model in order, as arrays.
 
     The function returns the outputs: one, several as a tuple or list, or by name. Numbers of
-    another width (64-bit floats for 32-bit ones) are rounded, and axes of length 1 may be missing.
+    another width (64-bit floats for 32-bit ones) are cast, and axes of length 1 may be missing.
     Values are random and finite, at several sizes of the dynamic dimensions.
 
     The status is ``not verified`` when the model or the function cannot run, or when the function
@@ -165,9 +165,9 @@ def _items_like(value: Value, output: Value) -> Value:
 
 
 def _by_key(value: Value) -> Value:
-    """A map of arrays, for a list of maps with the same keys (one per row, from a classifier).
+    """Turn a list of maps with the same keys (one per row, from a classifier) into a map of arrays.
 
-    The tolerance of an element depends on the other rows.
+    Other values stay. Rows are joined because the tolerance depends on the magnitudes in all rows.
     """
     if not isinstance(value, list) or not value or not isinstance(value[0], dict):
         return value

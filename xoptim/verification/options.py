@@ -126,7 +126,7 @@ class VerificationOptions(RunValues):
             that of float16.
         threads: threads within an operator; 0 leaves the choice to onnxruntime.
         assignments: number of runs, on different sizes where dimensions are dynamic.
-        typical: whether to prefer sizes as in use to small ones, to measure at.
+        typical: whether to prefer typical sizes to small ones, for measurements.
         extremes: whether to add runs with extreme sizes of each dynamic dimension, if
             ``assignments`` is above 1: 0, and sizes above the numbers that the model compares the
             dimension with. The original must run with these sizes, and the budget must allow it.

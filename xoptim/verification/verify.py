@@ -57,7 +57,7 @@ def verify_models(
 def with_record(
     report: VerificationReport, record: Sequence[str], options: VerificationOptions
 ) -> VerificationReport:
-    """The verdict on models whose metadata list assumptions.
+    """The verdict on models whose metadata list the assumptions ``record``.
 
     The report names the assumptions that the caller did not give. If there are any, models whose
     results differ are ``not verified``.

@@ -116,7 +116,7 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
 def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> _Member:
     """An array, described by its header.
 
-    Raises `ValueError` for Python objects, and when the archive states another size.
+    Raises `ValueError` for Python objects, and when the size of the entry does not fit its header.
     """
     name = entry.filename
     with archive.open(entry) as stream:

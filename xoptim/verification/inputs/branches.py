@@ -39,7 +39,7 @@ class Coverage(NamedTuple):
 
     @property
     def notes(self) -> list[str]:
-        """A line for each case that no run reached, and why runs were not counted."""
+        """Lines for the first missed cases, the number of others, and why runs were not counted."""
         lines = [*self.missed[:_MAX_NOTES], *filter(None, [self.uncounted])]
         if len(self.missed) > _MAX_NOTES:
             count = len(self.missed) - _MAX_NOTES
@@ -59,8 +59,9 @@ class Body(NamedTuple):
     """Whether computed values decide how often it runs."""
 
     def matters(self, count: int) -> bool:
-        """Whether a run with this number of trips (0, 1, or 2 for more) shows something that other
-        numbers do not.
+        """Whether a run with this number of trips (0, 1, or 2 for more) adds to the coverage.
+
+        0 does so only where computed values decide the number of trips.
         """
         return count > 0 or self.is_counted
 

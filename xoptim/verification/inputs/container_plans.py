@@ -48,8 +48,8 @@ def _alone(feeding: Feeding, name: str, length: int) -> Planning:
     styled = feeding.styled("items", Style(items=length))
 
     def plan(sizes: Sizes, run: int, gentle: bool) -> RunPlan:
-        usual, longer = feeding.plan(sizes, run, gentle), styled(sizes, run, gentle)
-        return replace(longer, feeds={**usual.feeds, name: longer.feeds[name]})
+        usual, resized = feeding.plan(sizes, run, gentle), styled(sizes, run, gentle)
+        return replace(resized, feeds={**usual.feeds, name: resized.feeds[name]})
 
     return plan
 

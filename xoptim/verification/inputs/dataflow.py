@@ -175,7 +175,7 @@ class Dataflow:
 
 
 def shape_of(shape: onnx.TensorShapeProto) -> Shape:
-    """The declared shape; names that mean "unknown" and invalid sizes become ``None``."""
+    """The declared shape; names that mean "unknown" and sizes below 1 become ``None``."""
     return tuple(_dimension(dim) for dim in shape.dim)
 
 

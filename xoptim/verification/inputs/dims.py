@@ -67,7 +67,7 @@ _TYPICAL: Final = (
     Scale(1, 8, 8, 32),
 )
 _LONGER: Final = (256, 512, 1024)
-"""Lengths of one sequence for a model that refuses shorter ones, such as a window of audio."""
+"""Lengths of one sequence for a model that refuses shorter ones, such as windows of audio."""
 _SOUND: Final = re.compile(
     r"audio|wave|speech|sound|signal|pcm|mel|fbank|spectr|feature|frame|sample|input_values",
     re.IGNORECASE,
@@ -254,8 +254,8 @@ def assignments(
 
     Sizes that the model declares are tried as well; those in ``fixed`` were chosen by the user.
     ``fitted`` changes sizes so that they meet the assumptions. Sizes with many elements come last,
-    up to a budget of elements. With ``typical``, sizes as in use come before all others, the
-    largest first, and only a past may be 0.
+    up to a budget of elements. With ``typical``, typical sizes come before all others, the largest
+    first, and only a past may be 0.
     """
     dims = open_dimensions(specs)
     frequent = _typical(specs, _frozen_sizes(model)) if typical else ()
@@ -332,8 +332,8 @@ def _candidates(
 
 
 def _typical(specs: Sequence[InputSpec], frozen: Sequence[int]) -> Iterator[Sizes]:
-    """Sizes as in use; then smaller sizes, first for one purpose and then for all; then sizes that
-    the model is frozen to, and longer sequences.
+    """Typical sizes; then smaller ones, first for one purpose and then for all; then sizes that the
+    model is frozen to, and longer sequences.
     """
     dims, lengths, sounds = open_dimensions(specs), _frozen_lengths(specs), _sounds(specs)
     first, *smaller = _TYPICAL

@@ -3,9 +3,9 @@
 Some rewrites are right for small sizes only: a Slice that ends at 512 takes all of 9 positions, and
 a Clip of a length has no effect. Axes of length 1 broadcast, and Squeeze drops them. An axis may be
 empty, such as the past of a decoder at its first step. The first two axes of inputs, batch and
-length, are not made empty unless the default set of assumptions is switched off. Images under a
-window, as in a pool, are never made empty: ONNX gives the result a size below 1, and onnxruntime
-returns a result nevertheless.
+length, are not made empty unless the default set of assumptions is switched off. Where a model has
+windowed operators, such as pooling, only a past is made empty. For an empty image, ONNX gives the
+result a size below 1, and onnxruntime returns a result nevertheless.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

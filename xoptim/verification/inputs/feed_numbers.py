@@ -156,7 +156,9 @@ def _scattered(
 def _integers(
     element: int, shape: tuple[int, ...], rng: np.random.Generator, style: Style
 ) -> np.ndarray:
-    """All numbers of a type up to 8 bits, small numbers of a wider one, negative ones included."""
+    """Integers in a style: usually all numbers of a type up to 8 bits, small ones of a wider type,
+    negative ones included.
+    """
     width = bits(element)
     if style.numbers == "ties":
         return _tied_integers(element, shape, rng, style)

@@ -45,7 +45,7 @@ class Style(NamedTuple):
     level: float | None = None
     """One number for all elements of the free inputs."""
     hides_rows: bool = True
-    """Whether a mask may hide a complete row, whose results rounding decides in 16 bits."""
+    """Whether a mask may hide a complete row: rounding to 16 bits decides the results of it."""
     steers: bool = True
     """Whether integers may decide sizes or be divisors: large ones could fill the memory, and 0
     could end the process.

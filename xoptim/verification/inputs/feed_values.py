@@ -135,7 +135,7 @@ def _tensor(
     if numbers is None:
         numbers = _structured(use, shape, sizes, rng)
     if numbers is not None and spec.name in style.free and is_float(spec.element_type):
-        numbers = numbers + rng.uniform(0.0, 0.9, shape)  # an index that is rounded first
+        numbers = numbers + rng.uniform(0.0, 0.9, shape)  # converted to an index
     if numbers is None and use.kind == "mask":
         numbers = _mask(shape, rng, style)
     if numbers is None:
@@ -307,7 +307,7 @@ def _varied(word: str) -> tuple[str, ...]:
 
 
 def _map(spec: InputSpec, use: InputKind, rng: np.random.Generator) -> dict[Any, Any]:
-    """A map from some of the keys of the model to numbers."""
+    """A map from the keys in the model, or from arbitrary ones, to random numbers or strings."""
     text = spec.key_type == TensorProto.STRING
     keys = [c for c in use.choices if isinstance(c, str) == text] or (
         list(_WORDS) if text else [0, 1, 2]

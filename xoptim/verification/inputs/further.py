@@ -47,8 +47,8 @@ def overriding(model: onnx.ModelProto, seed: int) -> Iterator[list[dict[str, Val
     parameters one by one.
 
     Each entry lists alternatives, since a model refuses most axes and shapes: the caller runs the
-    first two that it accepts. Initializers in external files are skipped, and all others if they
-    take more than 64 MB.
+    first two that the model accepts. Initializers in external files are skipped, and all others if
+    they take more than 64 MB.
     """
     nodes = [
         *model.graph.node,
@@ -122,7 +122,7 @@ less.
 TINY: Final = 1 << 20
 """Operations of a run that takes less time than the overhead of its call."""
 _SMALL: Final = 1 << 22
-"""Maximal number of operations of a run whose sizes serve for further values."""
+"""Maximal number of operations of a run at whose sizes further values are run as well."""
 _MAX_INPUTS: Final = 6  # whose values are varied one by one
 _MAX_KEPT: Final = 6  # runs with other values of one operand
 _MAX_MIXED: Final = 4  # attempts with other values of all operands

@@ -105,7 +105,10 @@ class GoalPlans:
         return plan
 
     def is_met(self, goal: Goal, feeds: Mapping[str, Value]) -> bool | None:
-        """Whether a condition has its wanted value; ``None`` if the value is not known."""
+        """Whether a condition has its wanted value; ``None`` if the value is not known.
+
+        ``False`` if the model does not run.
+        """
         truths = {goal.condition: goal.wanted, **dict(goal.around)}
         try:
             values = self._evaluate(truths.keys(), feeds)
@@ -184,7 +187,9 @@ def _numbers(
 
 
 def _summed(usual: np.ndarray, content: Content) -> np.ndarray:
-    """Numbers with a sum along axes: all floats move alike; of integers, only the first."""
+    """The usual numbers, changed to have a sum along axes: all floats by the same difference, of
+    integers only the first.
+    """
     axes = content.axes or tuple(range(usual.ndim))
     numbers = usual.astype(np.float64 if usual.dtype.kind == "f" else np.int64)
     difference = content.value - numbers.sum(axis=axes, keepdims=True)

@@ -31,7 +31,7 @@ class ModelStrings(NamedTuple):
     """The strings for two models.
 
     Attributes:
-        texts: strings; first come those that test parts of only one model.
+        texts: strings to feed; patterns and words of only one model come before common ones.
         stop_words: words that StringNormalizer drops.
     """
 

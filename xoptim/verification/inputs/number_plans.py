@@ -56,7 +56,8 @@ class NumberPlans:
     def _ranges(self) -> list[Planning]:
         """Very large and very small numbers, where a run takes almost no time.
 
-        None where an operator adds products: a sum may overflow in one order only.
+        Only for the exactness ``rounding`` on the CPU. Not where an operator adds products: a sum
+        may overflow in one order only.
         """
         feeding = self._feeding
         options = feeding.options
@@ -71,7 +72,11 @@ class NumberPlans:
         return [self._feeding.styled("level", Style(level=level)) for level in levels]
 
     def _magnitudes(self) -> list[Planning]:
-        """Numbers of many magnitudes, and zeros with large numbers where a run is tiny."""
+        """Numbers of many magnitudes, and zeros with large numbers where a run is tiny.
+
+        Of a longer run, only where operators compare numbers, or treat 0 or large ones in another
+        way.
+        """
         feeding = self._feeding
         if not feeding.may_be_wide:
             return []
@@ -116,7 +121,7 @@ class NumberPlans:
 
     def _levels(self) -> list[float]:
         """Numbers for all elements: numbers that only one model has and, where an input is one
-        number, all numbers of both models.
+        number or a run takes almost no time, all numbers of both models.
         """
         feeding = self._feeding
         levels: list[float] = []

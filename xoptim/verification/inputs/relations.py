@@ -23,7 +23,7 @@ _MAX_FREE_SIZE: Final = 6
 
 
 def _number(size: Size, sizes: Mapping[str, int]) -> int:
-    """A size; an unknown size counts as 1."""
+    """A size; 0 and an unknown size count as 1."""
     return size_of(size, sizes) or 1
 
 
@@ -93,7 +93,7 @@ class Parts(NamedTuple):
 
 
 class Filled(NamedTuple):
-    """Lengths from the sum of ``least`` to the sum of ``most`` minus the sum of ``minus``.
+    """Lengths from ``sum(least)`` to ``sum(most) - sum(minus)``.
 
     The first length is the largest.
     """

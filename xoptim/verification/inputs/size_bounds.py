@@ -17,7 +17,7 @@ from xoptim.verification.inputs.landmarks import NARROW_LIMITS
 from xoptim.verification.inputs.sized import SizedModel
 
 _SMALL: Final = 1024  # most elements of a constant that is read
-_POSITIONS: Final = 4  # an axis this many times as long has most positions above a limit
+_POSITIONS: Final = 4  # most positions of an axis this many times as long as a limit exceed it
 _MAX_SIZE: Final = 1 << 16  # beyond, a number means "all", or an axis is too long to be tried
 _ANY: Final = frozenset({"?"})
 """A symbol that belongs to no input: the size is unknown."""

@@ -44,7 +44,7 @@ class StringPlans:
         return self._feeding.styled("strings", Style(texts=texts))
 
     def _elements(self, sizes: Sizes) -> int:
-        """The least number of strings of an input that has any."""
+        """The number of elements of the smallest string input that is not empty; 0 if all are."""
         counts = []
         for spec in self._specs:
             try:

@@ -60,7 +60,7 @@ def in_doubles(
 ) -> DoubleModel | None:
     """A copy of a model that computes in double.
 
-    ``None`` when it computes in several narrow types, or in none.
+    ``None`` when it computes in several narrow types or in none, or its opset is before 13.
 
     ``open_constants`` are constants of the main graph that become inputs, with the constants as
     defaults. ``wide`` may be float32, in which all operators have kernels, for a model of 16 bits.

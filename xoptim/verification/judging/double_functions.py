@@ -150,7 +150,9 @@ _INEXACT: Final = ("Sigmoid",)
 
 
 def replacement(node: NodeProto, opset: int) -> FunctionProto | None:
-    """The function that computes what a node computes; ``None`` where there is none."""
+    """The function that computes what a node computes; ``None`` where there is none, or the
+    operator has a kernel for double.
+    """
     domain, op_type = standard_domain(node.domain), node.op_type
     if domain == "" and op_type == "Gelu":
         is_tanh = any(a.name == "approximate" and a.s == b"tanh" for a in node.attribute)

@@ -34,8 +34,8 @@ Cause: TypeAlias = Literal["", "load", "run", "memory", "evidence", "assumptions
 
 _MAX_NAMED: Final = 2  # branches in a line
 _VAST: Final = 1e12
-"""The factor from which results are no evidence: even terms a million times larger than the values
-vanish.
+"""Results more than this many times larger than the values are no evidence: even terms a million
+times larger than the values vanish.
 """
 # of the largest number; results of large values that differ by no more are rounding
 _COARSE: Final = 0.005
@@ -116,7 +116,7 @@ class RunReport(JsonResult):
 
     @property
     def telling(self) -> tuple[Comparison, ...]:
-        """The comparisons whose differences say something."""
+        """The comparisons that are not silent; see `is_silent`."""
         return tuple(c for c in self.comparisons if not self.is_silent(c))
 
     def is_silent(self, comparison: Comparison) -> bool:

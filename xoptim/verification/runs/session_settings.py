@@ -77,11 +77,11 @@ class SessionSettings:
         )
 
     def without_copies(self) -> SessionSettings:
-        """The settings for a model with large weights: weights are not packed when the model is
-        loaded, and not all transposed before they are needed.
+        """The settings for a model with large weights: weights are not prepacked when the model is
+        loaded, and a weight is transposed only just before the result is needed.
 
-        Weights in external files stay mapped, and results are freed at once. Unpacked MatMuls add
-        up in another order.
+        Weights in external files stay memory-mapped, and results are freed at once. MatMuls without
+        prepacked weights add up in another order.
         """
         return replace(
             self,
