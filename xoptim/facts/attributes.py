@@ -128,8 +128,8 @@ _WITH_KEEPDIMS: Final = frozenset((*REDUCTIONS, *ARG_REDUCTIONS))
 def decode_attributes(proto: NodeProto) -> dict[str, Any]:
     """Values of the attributes of a node, by name.
 
-    The standard leaves open what ``keepdims`` means beyond 0 and 1; onnx and onnxruntime keep axes
-    only where it is 1.
+    A ``keepdims`` other than 1 becomes 0: the standard leaves other values open, and onnx and
+    onnxruntime keep axes only where it is 1.
     """
     attributes = {attribute.name: decode_attribute(attribute) for attribute in proto.attribute}
     keepdims = attributes.get("keepdims")

@@ -354,8 +354,8 @@ def broadcast(a: Dim, b: Dim) -> Dim:
 def _is_size_or_one(dim: Dim, size: Dim) -> bool:
     """Whether ``dim`` is ``size`` or 1 wherever the two are broadcast-compatible.
 
-    The minimum of ``size`` and dimensions that are at least 2 is. So is ``size`` wrapped around to
-    fewer bits: any value other than ``size`` and 1 is not broadcast-compatible.
+    True for the minimum of ``size`` and dimensions that are at least 2. Also true for ``size``
+    wrapped around to fewer bits: no value other than ``size`` and 1 is broadcast-compatible.
     """
     atom = single_atom(dim)
     if atom is None or not atom.args or size not in atom.args:

@@ -56,7 +56,7 @@ def schema(op_type: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:
 
 @cache
 def since_version(op_type: str, domain: str, opset: int) -> int | None:
-    """Operator set in which the version in force was introduced."""
+    """Operator set in which the version in force was introduced; ``None`` without a schema."""
     definition = schema(op_type, domain, opset)
     return None if definition is None else definition.since_version
 

@@ -47,7 +47,7 @@ _MAX_COMPARISONS: Final = 2_000_000
 
 
 def similar(word: str, words: Iterable[str], most: int = 1, one_of: int = 2) -> list[str]:
-    """At most ``most`` of some words, those that are most similar to a word, the best first.
+    """The words that are most similar to a word, at most ``most``, the best first.
 
     At most one letter in ``one_of`` differs; case does not matter. If there are very many words,
     only those with the longest common prefixes and suffixes are compared.
