@@ -13,8 +13,8 @@ class ConcatGatherPattern(PatternOptimization):
     Refuses when:
     1. the indices are not constant, there are none, or they are not on the axis of the Concat.
     2. the shapes of the operands are unknown, or differ along another axis.
-    3. the indices lie in several operands. Or this operand, or one before it, has no static
-       size along the axis. (For negative indices, one after it.)
+    3. the indices lie in several operands. Or their operand, or one before it (after it for
+       negative indices), has no static size along the axis.
     """
 
     anchors = ("Gather",)

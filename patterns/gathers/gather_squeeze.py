@@ -16,7 +16,7 @@ class GatherSqueezePattern(EasyPatternOptimization):
     What: removes the axis, since 0 is its only index.
     Why: Squeeze needs no copy, and cancels an Unsqueeze that often follows.
     Refuses when:
-    1. the index is not a constant scalar of rank 0, 0 or -1.
+    1. the index is not 0 or -1, as a constant of rank 0.
     2. the size of the axis is not known to be 1.
     """
 
