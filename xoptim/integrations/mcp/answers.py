@@ -1,5 +1,5 @@
 """The parts of an answer that an agent needs: the meaning of the exit code, and the JSON document
-without its long lists, with which it may have a million characters.
+without its long lists. The complete document may have a million characters.
 """
 
 import json
@@ -173,7 +173,7 @@ def _without_empty_fields(value: Any) -> Any:
 def _without_runs(result: Any) -> Any:
     """A document with comparisons that do not list each run.
 
-    A difference that was accepted as rounding is in the notes only: it has the words of a fault.
+    A difference that was accepted as rounding is in the notes only: its message reads like a fault.
     """
     if isinstance(result, list):
         return [_without_runs(item) for item in result]
@@ -200,7 +200,7 @@ def _with_few_nodes(result: Any, omitted: Counter[str]) -> Any:
 
 
 def _costliest(precision: dict[str, Any], omitted: Counter[str]) -> dict[str, Any]:
-    """A quantization that lists only the operators that stay in float32 with the largest errors.
+    """A quantization that lists only a few operators that stay in float32, those of largest error.
 
     Each operator is listed once, in its most accurate form.
     """
