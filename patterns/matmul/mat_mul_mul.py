@@ -190,10 +190,10 @@ class MatMulMulPattern(PatternOptimization):
         self, result: str, scaled: dict[str, Array], g: PatternRewriter, *nodes: Node
     ) -> list[Node]:
         """The nodes in order, with scaled parameters, without the last one, which is the Mul."""
-        *layer, matmul = nodes
+        *layer, mul = nodes
         names = {name: g.make_initializer("scaled", array) for name, array in scaled.items()}
         names |= {name: g.unique_name(name) for node in layer for name in node.output if name}
-        return renamed(g, layer, {**names, result: matmul.output[0]})
+        return renamed(g, layer, {**names, result: mul.output[0]})
 
     examples = Example.pairs(
         "agraph (float[a,b,2] x) => (float[a,b,2,2] y) <float[2,4] w = {1, 2, 3, 4, 5, 6, 7, 8}, "

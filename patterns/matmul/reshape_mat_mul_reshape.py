@@ -19,8 +19,8 @@ class ReshapeMatMulReshapePattern(EasyPatternOptimization):
     """Reshape(MatMul(Reshape(a), Reshape(b))) → MatMul(a, b)
 
     What: multiplies the tensors in their own shapes, if the Reshapes only merge and split batch
-    axes. If b is a matrix, they may also merge the rows of a. If one of the three Reshapes is
-    missing, one Reshape remains: of the other operand, or of the result.
+    axes. If b is a matrix without a Reshape, they may also merge the rows of a. Otherwise, if one
+    of the three Reshapes is missing, a Reshape in its place replaces the other two.
     Why: one or three nodes fewer, and often the nodes that compute their targets. Batched MatMuls
     of torch have this form.
     Refuses when:
