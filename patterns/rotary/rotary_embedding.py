@@ -203,8 +203,8 @@ class Heads(NamedTuple):
 def heads_of(g: GraphView, first: str, second: str, interleaved: bool) -> Heads | None:
     """The heads of which two tensors of rank 4 are the halves, or ``None``.
 
-    The last dimension of a half is static. Interleaved halves are the even and the odd elements.
-    They may have a fifth axis of size 1.
+    The last dimension of a half is static. Interleaved halves are the even and the odd elements,
+    and may have a fifth axis of size 1.
     """
     shape = g.try_infer_shape(first)
     if shape is None or g.try_infer_shape(second) != shape or not isinstance(shape[3], int):
