@@ -126,7 +126,7 @@ else:
 
 
 # Otherwise onnxruntime (1.29 and later) sends names and hashes of the models that it loads to
-# Microsoft. It reads this once, when it starts.
+# Microsoft. onnxruntime reads the variable once, when it starts.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
