@@ -83,7 +83,7 @@ class _Region(NamedTuple):
 
     Attributes:
         nodes: the nodes, in the order in which they run.
-        sources: other tensors with all positions that they read, which must be sliced.
+        sources: other tensors that they read, which must be sliced.
     """
 
     nodes: list[Node]
