@@ -122,7 +122,7 @@ def test_fewest_bits_within_the_tolerance() -> None:
 
 def test_products_of_two_parts_where_16_bits_err_too_much() -> None:
     found = quantized(network(), *(words(seed=seed) for seed in range(4)), tolerance=0.006)
-    assert "MatMuls split in two" in found.summary()
+    assert "operators split in two" in found.summary()
     assert found.error <= 0.006
     kinds = {
         each.data_type

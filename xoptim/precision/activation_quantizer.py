@@ -142,7 +142,7 @@ class ActivationQuantizer:
         return chosen
 
     def _tensors(self, names: Iterable[str]) -> dict[str, QuantizationParameters]:
-        """The scale and zero point of each tensor that is quantized with some activations."""
+        """The scale and zero point of each tensor quantized together with one of ``names``."""
         return {copy: self.scales[name] for name in names for copy in self.activations.copies[name]}
 
 

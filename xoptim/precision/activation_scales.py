@@ -23,7 +23,7 @@ from xoptim.verification.runs.session import Value
 from xoptim.verification.runs.session_settings import SessionSettings
 
 _COLUMNS: Final = 64
-"""Columns of weights that are rounded with each candidate."""
+"""Columns of weights that are rounded with each scale that is tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +132,6 @@ def _sources(
 
 
 def _other_operands(model: onnx.ModelProto, op_types: Collection[str]) -> Iterator[str]:
-    """The names of all operands, except the first operands of some operators."""
+    """The names of all operands, except the first operands of operators in ``op_types``."""
     for node in every_node(model.graph.node):
         yield from node.input[1 if node.op_type in op_types else 0 :]

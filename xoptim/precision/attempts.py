@@ -48,8 +48,8 @@ _SECONDS: Final = 0.5
 _FLOAT16: Final = "Float16Weights"
 """The pattern by which ``--precision float16`` stores constants."""
 _FLOAT32_BETWEEN: Final = ("openvino",)
-"""Targets that were measured to take 1.13 to 1.30 of the time (BERT, ViT, GPT-2, Whisper) where
-operators between quantized MatMuls also read and write integers.
+"""Targets that are slower when operators between quantized MatMuls also read and write integers:
+1.13 to 1.30 of the time was measured (BERT, ViT, GPT-2, Whisper).
 """
 
 
@@ -91,6 +91,8 @@ def best_plan(
     settings: SessionSettings,
 ) -> QuantizationPlan:
     """The fastest model within the tolerance, or for the goal ``size`` the smallest one.
+
+    Static quantization instead takes the model with the most operators quantized. Otherwise:
 
     With ranges from samples, tensors between operators are integers. An operator that is not faster
     alone may then save conversions, so several choices are measured. If no choice is faster than

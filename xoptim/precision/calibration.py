@@ -124,8 +124,8 @@ def calibrated(
     calibration: Calibration,
     settings: SessionSettings,
 ) -> Observed:
-    """Facts about the operands and results of operators of the main graph, except tensors that are
-    quantized already.
+    """The ranges of operands and results of operators of the main graph, and channel statistics of
+    the first operands of MatMul, Gemm and Conv; tensors that are quantized already are skipped.
 
     Args:
         model: the model.
@@ -165,7 +165,7 @@ def calibrated(
 
 
 def _quantized(node: onnx.NodeProto) -> Sequence[str]:
-    """The tensors that a node quantizes or has dequantized."""
+    """The float32 operand of a QuantizeLinear, or the result of a DequantizeLinear."""
     return {"QuantizeLinear": node.input[:1], "DequantizeLinear": node.output[:1]}.get(
         node.op_type, ()
     )

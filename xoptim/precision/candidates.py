@@ -227,12 +227,12 @@ class _OperatorFacts:
         return math.prod(self._initializers[name].dims)
 
     def _reads(self, subgraph: ResultSubgraph) -> tuple[str, ...]:
-        """The quantized results that a subgraph reads, and other tensors that are no constants."""
+        """The quantized results that a subgraph reads, and other tensors except constants."""
         names = (name for name in subgraph.reads if name not in self._initializers)
         return tuple(sorted({self._source(name) for name in names}))
 
     def _source(self, name: str) -> str:
-        """The tensor from which operators that only move elements make a tensor."""
+        """Follow operators that only move elements back to a quantized result or another node."""
         while name not in self._subgraphs and name in self._nodes:
             node = self._nodes[name]
             if node.op_type not in KEEPING:
@@ -305,7 +305,7 @@ def _largest_integer(subgraph: ResultSubgraph) -> int:
 
 
 def _weights_shape(subgraph: ResultSubgraph) -> tuple[int, int]:
-    """The terms and the columns of the integers, which are the largest constant."""
+    """The rows and columns of the quantized weights, as `Candidate.shape` has them."""
     # (directions, terms, 4 · hidden): weights of the input, and of the hidden state
     if subgraph.nodes[-1].op_type == "DynamicQuantizeLSTM":
         weights = [

@@ -313,7 +313,7 @@ def _is_covered(candidate: Measured, chosen: Iterable[Measured], goal: Goal) -> 
 
 
 def _allows(reached: Errors, errors: Errors, tolerance: float) -> bool:
-    """Whether further errors keep the tolerance, as their squares add up."""
+    """Whether the tolerance still holds with further errors, if squared errors add up."""
     pairs = zip(reached, errors, strict=True)
     return all(old**2 + new**2 <= tolerance**2 or not new for old, new in pairs)
 

@@ -98,11 +98,11 @@ def float16_plan(
 ) -> QuantizationPlan:
     """As many operators of an optimized model in float16 as the tolerance allows.
 
-    The first attempt converts all operators around MatMul, Gemm and Conv whose numbers stay far
-    from the limits of float16 on the samples. While the error is too large, the operators that add
-    most to the error of their operands return to float32. For the goal ``speed`` with float32
-    inputs and outputs, no operator is converted if the model runs on CUDA and is not faster in
-    float16. Bodies of If, Loop and Scan compute in float32, with constants in float16.
+    The first attempt converts MatMul, Gemm, Conv and the operators around them, if their numbers
+    stay far from the limits of float16 on the samples. While the error is too large, the operators
+    that add most to the error of their operands return to float32. For the goal ``speed`` with
+    float32 inputs and outputs, no operator is converted if the model runs on CUDA and is not faster
+    in float16. Bodies of If, Loop and Scan compute in float32, with constants in float16.
 
     Args:
         verified: the optimized model.
@@ -260,8 +260,8 @@ def _within(
 def float16_verify_plan(how: Plan, model: onnx.ModelProto, precision: PrecisionOptions) -> Plan:
     """The plan with verification options for a model that computes in float16.
 
-    Without a tolerance of the caller, they have one, because a CPU runs the compared model in
-    float32 and rounds at other places. Values for float16 inputs are converted.
+    If the caller gives no tolerance, one is set: a CPU runs the compared model in float32 and
+    rounds at other places. Values for float16 inputs are converted.
     """
     checks = how.verify.checks
     if checks.rtol is None and checks.ulp is None:

@@ -36,23 +36,23 @@ def _choice(expected: np.ndarray, actual: np.ndarray) -> float:
 
 def _cosine(expected: np.ndarray, actual: np.ndarray) -> float:
     """1 less the cosine of the angle between two vectors."""
-    sizes = np.linalg.norm(expected) * np.linalg.norm(actual)
-    if not sizes:
+    norms = np.linalg.norm(expected) * np.linalg.norm(actual)
+    if not norms:
         return float(np.any(expected != actual))
-    return float(max(0.0, 1 - np.vdot(expected, actual) / sizes))
+    return float(max(0.0, 1 - np.vdot(expected, actual) / norms))
 
 
 _SIZES: Final[Mapping[Metric, Callable[[np.ndarray], float]]] = {
     "largest": _magnitude,
     "rms": _root_mean_square,
 }
-"""The size of an array, for the metrics that divide the size of the difference by it."""
+"""The norm of an array, for the metrics that divide the norm of the difference by it."""
 
 
 def _relative(
     size: Callable[[np.ndarray], float], expected: np.ndarray, actual: np.ndarray, typical: float
 ) -> float:
-    """The size of the difference, divided by the size of the expected numbers or by ``typical``,
+    """The norm of the difference, divided by the norm of the expected numbers or by ``typical``,
     whichever is larger.
     """
     difference, divisor = size(actual - expected), max(size(expected), typical)
@@ -67,7 +67,7 @@ METRICS: Final[Mapping[Metric, MetricFunction]] = {
 
 
 def size_by(metric: ErrorMetric, value: np.ndarray) -> float:
-    """The size by which a metric divides differences: the largest magnitude, or the root mean
+    """The norm by which a metric divides differences: the largest magnitude, or the root mean
     square; 0 for other metrics. Numbers that are not finite count as 0.
     """
     size = _SIZES.get(metric) if isinstance(metric, str) else None
@@ -99,8 +99,8 @@ def error_of_value(
 ) -> float:
     """The error of one output, or of a slice of it; see `error`.
 
-    The metrics ``largest`` and ``rms`` divide by ``typical``, the size of the output on other
-    samples, where that is larger than the size of the expected numbers; see `size_by`.
+    The metrics ``largest`` and ``rms`` divide by ``typical``, the norm of the output on other
+    samples, where that is larger than the norm of the expected numbers; see `size_by`.
     """
     size = _SIZES.get(metric) if isinstance(metric, str) else None
     if size is not None:

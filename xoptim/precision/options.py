@@ -84,7 +84,7 @@ class PrecisionOptions:
             dataset, or an iterator (see `xoptim.precision.sources.read_samples`). When empty,
             samples are random. Half of the samples, at least one, serve to choose; all must keep
             the tolerance.
-        max_samples: maximal number of samples from a source that is no list of dictionaries.
+        max_samples: maximum number of samples from a source that is not a list of dictionaries.
         seed: of the random values.
         budget: seconds that the search may take; ``None`` for as long as it takes. Operators that
             are not measured in it stay in float32.

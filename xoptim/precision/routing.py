@@ -288,8 +288,10 @@ def routings(
         settings: of the sessions.
     """
     samples, (original, quantized) = [*samples], (_routers(model) for model, _ in models)
-    places = {router.result: router for router in quantized}
-    pairs = [(router, places[router.result]) for router in original if router.result in places]
+    by_result = {router.result: router for router in quantized}
+    pairs = [
+        (router, by_result[router.result]) for router in original if router.result in by_result
+    ]
     if not pairs or not samples:
         return ()
     try:

@@ -25,8 +25,8 @@ YOLOv8n at 640 x 640. One run is always made.
 """
 _MIN_SAMPLES: Final = 10
 """Fewer samples do not bound the error on other data. With a tolerance of 2 %, models with two
-scores erred by up to 13 % (relative to each sample) after two samples, and by up to 2.7 % (relative
-to the typical size, if that is larger) after ten.
+logits had errors of up to 13 % on other data after two samples (relative to each sample). After
+ten, the errors were up to 2.7 % (relative to the typical norm, if that is larger).
 """
 
 
@@ -53,7 +53,7 @@ class Samples:
     Attributes:
         feeds: one dictionary for each run.
         are_random: whether some of them were drawn.
-        typical: values of sizes that are typical in use, to measure times on; where empty, times
+        typical: values of shapes that are typical in use, to measure times on; where empty, times
             are measured on the first run.
     """
 
@@ -90,7 +90,7 @@ class Samples:
         """The runs by which candidates are ranked: `to_choose`, or fewer where a run takes long, as
         there is a run for each candidate.
 
-        Random samples have several sizes, and all of them count.
+        Random samples have several shapes, and all of them count.
 
         Args:
             multiplications: of one run.
@@ -113,9 +113,9 @@ def samples_for(
     options: PrecisionOptions,
     checks: VerificationOptions,
 ) -> Samples:
-    """The samples of the options, or random samples of several sizes; the model runs on all.
+    """The samples of the options, or random samples of several shapes; the model runs on all.
 
-    Errors are measured at small random sizes as well. Times are not: nothing is faster there.
+    Errors are also measured on small random shapes; times are not, as nothing is faster on them.
 
     Raises:
         SampleError: the model does not run on a sample of the options.

@@ -26,7 +26,7 @@ _MAX_SLICES: Final = 64  # of an output
 _MAX_CHANNELS: Final = 1024
 _MIN_ELEMENTS: Final = 32  # of a channel; the largest of fewer elements does not tell the scale
 _MIN_SAMPLES: Final = 3
-"""With fewer samples, the lower median is the smallest size, so a typical size would never be
+"""With fewer samples, the lower median is the smallest norm, so a typical norm would never be
 larger than that of the sample itself.
 """
 _SCALE_RATIO: Final = 10.0
@@ -50,9 +50,9 @@ class OutputSlice:
         output: the name of the output.
         axis: of the output, ``None`` for the whole output.
         indices: the indices along the axis, for each length that the axis has on the samples.
-        typical: the lower median of the sizes on all samples; 0 with fewer than three samples, or
-            if the metric has no size. Errors of a smaller sample are relative to this size.
-        largest: the largest size on all samples; 0 for a whole output. It replaces ``typical`` on a
+        typical: the lower median of the norms on all samples; 0 with fewer than three samples, or
+            if the metric has no norm. Errors of a sample with a smaller norm are relative to it.
+        largest: the largest norm on all samples; 0 for a whole output. It replaces ``typical`` on a
             sample of zeros if ``typical`` is 0, as where half of the samples are zeros.
         rank: of the output.
         count: the smallest number of elements on a sample; 0 if the output is no array.
@@ -80,7 +80,7 @@ class OutputSlice:
         return np.take(value, indices, self.axis)
 
     def measured(self, values: Sequence[np.ndarray], metric: ErrorMetric) -> OutputSlice:
-        """The slice with its sizes by a metric, and its number of elements.
+        """The slice with its norms by a metric, and its number of elements.
 
         Args:
             values: of the output, on each sample; empty if the output is no array.
@@ -88,11 +88,11 @@ class OutputSlice:
         """
         if not values:
             return self
-        sizes = [size_by(metric, self.of(value)) for value in values]
+        norms = [size_by(metric, self.of(value)) for value in values]
         return replace(
             self,
-            typical=median_low(sizes) if len(sizes) >= _MIN_SAMPLES else 0.0,
-            largest=max(sizes) if self.axis is not None else 0.0,
+            typical=median_low(norms) if len(norms) >= _MIN_SAMPLES else 0.0,
+            largest=max(norms) if self.axis is not None else 0.0,
             count=min(self.of(value).size for value in values),
         )
 

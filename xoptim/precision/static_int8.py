@@ -81,7 +81,7 @@ class _StaticConfig:
 
 @dataclass(frozen=True, slots=True)
 class _StaticAttempt:
-    """A model with integers.
+    """A quantized model and its errors.
 
     Attributes:
         errors: the errors on each sample.
@@ -180,7 +180,7 @@ def _extra_feeds(
 
 def _described(model: onnx.ModelProto, config: _StaticConfig) -> str:
     count, split = len(model.graph.node), len(config.split)
-    parts = f" ({split} MatMuls split in two to reduce their error)" if split else ""
+    parts = f" ({split} operators split in two to reduce their error)" if split else ""
     return f"{count} operators with {config.bits}-bit activations and 8-bit weights{parts}"
 
 

@@ -21,7 +21,7 @@ Activations: TypeAlias = tuple[str, ...]
 
 
 class WeightMatrices:
-    """The constant float32 matrices of a model, and those of 16 bits that a Cast widens.
+    """The constant float32 matrices of a model, and others that a Cast converts to float32.
 
     Args:
         model: the model.
