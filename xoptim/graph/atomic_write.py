@@ -116,7 +116,7 @@ def replacing(target: Path) -> Iterator[Replacement]:
 
 @contextmanager
 def write_errors(target: Path) -> Iterator[None]:
-    """Raise a ModelError that names a file in place of errors of the system."""
+    """Turn errors of the system into a ModelError that names a file."""
     try:
         yield
     except PlaceError as error:

@@ -11,7 +11,7 @@ from xoptim.graph.walk import reads
 
 
 def equal_sizes(graph: Graph) -> dict[str, Dim]:
-    """The sizes that input dimensions must have, by name: numbers, or formulas of other names."""
+    """The sizes that input dimensions must have, by name: numbers or expressions in other names."""
     order = {name: place for place, name in enumerate(_declared(graph))}
     sizes: dict[str, Dim] = {}
     differing = [
@@ -49,7 +49,7 @@ def _replacement(symbol: SymbolicDim, size: Dim) -> dict[str, Dim]:
 
 
 def with_sizes(info: Info, sizes: Mapping[str, Dim]) -> Info:
-    """The facts with sizes in place of names."""
+    """The facts with the names of dimensions replaced by ``sizes``."""
     if not info.is_tensor or info.shape is None:
         return info
     return Info(info.dtype, tuple(substitute(dim, sizes) for dim in info.shape), info.data)
@@ -86,7 +86,7 @@ def _pairs(graph: Graph, node: Node) -> Iterator[tuple[Dim, Dim]]:
 def _solved(difference: Dim, order: Mapping[str, int]) -> tuple[SymbolicDim, Dim] | None:
     """The last input dimension that can make the difference 0, and the size that does so."""
     names = difference.symbols & order.keys() if isinstance(difference, SymbolicDim) else ()
-    # other symbols depend on values
+    # symbols that are not input dimensions depend on values
     if isinstance(difference, int) or len(names) != len(difference.symbols):
         return None
     for name in sorted(names, key=lambda name: -order[name]):

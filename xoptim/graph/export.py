@@ -170,7 +170,7 @@ def _has_other_initializers(model: Model) -> bool:
 
 
 def _unlist_initializers(graph: Graph, proto: GraphProto) -> None:
-    """Remove initializers, present or removed, from the list of inputs.
+    """Drop the loaded initializers from the list of inputs, whether rewrites kept them or not.
 
     Before IR version 4, all of them must be listed there; since then, callers may override the
     listed ones.

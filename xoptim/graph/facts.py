@@ -36,7 +36,7 @@ class Definitions:
         # inputs and sparse initializers, with the facts that the model declares
         self.inputs: dict[str, Info] = {}
         self.initializers: dict[str, Tensor] = {}
-        self.overridable: set[str] = set()  # see `Graph.overridable`; these are no constants
+        self.overridable: set[str] = set()  # see `Graph.overridable`; these are not constants
         self._producers: dict[str, Node] = {}
         self._node_values: dict[Node, Tensor | None] = {}
         # Methods of the tables, without a Python function around them: every step of the search

@@ -37,7 +37,7 @@ _FORMS: Final[tuple[tuple[TextForm, re.Pattern[bytes]], ...]] = (
 _MAGIC: Final = (
     (
         re.compile(rb"\s*<(?:!doctype\s+html|html)", re.IGNORECASE),
-        "it is an HTML page; the download answered with a page",
+        "it is an HTML page, which a failed download may leave",
     ),
     (
         re.compile(rb"version https://git-lfs"),

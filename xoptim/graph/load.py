@@ -125,7 +125,7 @@ def load_model(
 
 
 def _hides_operator(function: onnx.FunctionProto) -> bool:
-    """Whether a local function has the name of an operator that has another definition."""
+    """Whether a local function is in a known domain, or redefines an operator."""
     definition = operator_of(function.domain, function.name).definition
     is_other = definition is not None and definition != function
     return function.domain in KNOWN_DOMAINS or is_other

@@ -57,7 +57,7 @@ class Model:
         self.has_large_data = False
         # The protobuf without graph and functions: producer, versions, metadata, training info
         self.shell = onnx.ModelProto()
-        # The sizes that input dimensions must have, by name: numbers, or formulas of other names
+        # The sizes that input dimensions must have, by name: numbers or expressions in other names
         self.equal_sizes: dict[str, Dim] = {}
         self.assumptions = Assumptions()
         # The dimensions that replace names of input dimensions because of the assumptions

@@ -82,7 +82,7 @@ def _readers(graph: Graph, names: Iterable[str]) -> Iterator[Node]:
 
 
 def _is_unsolvable(node: Node, name: str, shape: Tensor) -> bool:
-    """Whether a Reshape infers a dimension (-1) next to one of size 0.
+    """Whether the shape of a Reshape with ``allowzero`` has both -1 and 0.
 
     onnxruntime refuses that when it loads a constant shape, but runs a computed one.
     """
@@ -479,7 +479,7 @@ def contradicts(inferred: Info, proto: onnx.ValueInfoProto) -> bool:
     """Whether a declaration differs from the inferred facts, or fixes a size that the inputs leave
     open.
 
-    A length that is 1 unless an axis is empty, as of ``x[:1]``, may be declared as 1.
+    A dimension that is 1 at most, as in ``x[:1]``, may be declared as 1.
     """
     if not proto.type.HasField("tensor_type") or not inferred.is_tensor:
         return False

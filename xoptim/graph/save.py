@@ -336,8 +336,8 @@ def save_proto(
     Returns the files written.
 
     Without ``share_weights``, the written files can be moved elsewhere together, and need no other.
-    Weights that are in a file are copied by the kernel. Raises `ModelError` when a file cannot be
-    written, or is not a regular file; the target is then unchanged.
+    The operating system copies weights that are in a file. Raises `ModelError` when a file cannot
+    be written, or is not a regular file; the target is then unchanged.
 
     Args:
         proto: the model; the locations of external data in it are changed when data moves.

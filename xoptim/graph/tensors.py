@@ -177,8 +177,8 @@ class Tensor(Parts):
         """A key of the type, the shape and the bits: tensors with equal keys are equal.
 
         External data is identified by its place (file, offset, length) and not read, so that equal
-        tensors may have different keys. An
-        `ExpandedTensor` has another key than the same constant in full.
+        tensors may have different keys. An `ExpandedTensor` has another key than the same constant
+        in full.
         """
         if self._key is None:
             self._key = (self.dtype, self.shape, self._content())

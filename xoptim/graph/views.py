@@ -57,7 +57,7 @@ class View(Tensor):
         return all(operand.is_readable() for operand in self.operands)
 
     def fast_axes(self) -> tuple[int, ...]:
-        """The axes along which stored bytes are adjacent, unless it is the last one."""
+        """The axes along which stored bytes are adjacent; empty stands for the last axis."""
         return ()
 
     def _content(self) -> object:
