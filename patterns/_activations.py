@@ -74,7 +74,7 @@ class _FusedActivation(EasyPatternOptimization):
 
 
 def _default(g: GraphView, activation: Node, name: str) -> Any:
-    """The attribute of an activation for a parameter; a limit of float32 for a bound Clip lacks."""
+    """The attribute of an activation for a parameter; float32's limit where a Clip has no bound."""
     is_clip = (
         is_op(activation, "Clip") and g.try_infer_type(activation.input[0]) == TensorProto.FLOAT
     )

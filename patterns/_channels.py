@@ -104,7 +104,7 @@ class ChannelAffine:
 
     Attributes:
         source: the name of x.
-        nodes: the nodes that compute it, last node first.
+        nodes: the nodes that scale and shift x, last node first.
         scale: factor of each channel.
         shift: summand of each channel.
         size: for each channel, the sum of the magnitudes of terms of the shift that may cancel.
@@ -298,7 +298,7 @@ class _FollowingAffine(EasyPatternOptimization):
     following: ClassVar[tuple[str, ...]]
 
     def followed(self, g: PatternBuilder, y: Symbol, c: Constant | None = None) -> Symbol:
-        """The following node, which reads ``y``, and the constant ``c`` except for a normalization.
+        """The following node, which reads ``y`` and (except for a normalization) a constant ``c``.
 
         Captures its operator as ``following`` if there are several. The parameters of a
         BatchNormalization are captured as ``norm`` and ``epsilon``.

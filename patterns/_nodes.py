@@ -21,7 +21,7 @@ def size_along(g: GraphView, name: str, axis: int | None) -> Dim | None:
 def agree_elsewhere(g: GraphView, names: Sequence[str], axis: int) -> bool:
     """Whether tensors are known to have equal shapes except along one axis, as Concat requires.
 
-    That a model runs does not show it: onnxruntime concatenates empty tensors of any shape.
+    A model may run without this: onnxruntime concatenates empty tensors of any shape.
     """
     shapes = [g.try_infer_shape(name) for name in names]
     first = shapes[0]

@@ -105,11 +105,11 @@ def joint(
         g: writes the nodes.
         nodes: the matched nodes; the last one is the Concat.
     """
-    (first, *following), concat, rows = template.nodes, nodes[-1], iter(biases[count:])
+    (first, *following), concat, addends = template.nodes, nodes[-1], iter(biases[count:])
     y = getattr(g.op, first.op_type)(first.input[0], weight, *biases[:count], **first.attribute)
     for node in following:
         y = (
-            g.op.Add(y, next(rows))
+            g.op.Add(y, next(addends))
             if node.op_type == "Add"
             else getattr(g.op, node.op_type)(y, **node.attribute)
         )

@@ -218,9 +218,9 @@ def broadcast_shape(g: GraphView, names: Sequence[str]) -> Shape | None:
 
 
 def unstretched(g: GraphView, name: str) -> str | None:
-    """The operand of the Expand that computes a tensor, or of a Tile that only repeats size 1.
+    """The operand of the Expand that computes a tensor, or of a Tile.
 
-    ``None`` for other tensors.
+    ``None`` for other tensors, and unless the Tile is known to repeat dimensions of size 1 only.
     """
     node = g.node_before(name)
     if not is_op(node, "Expand", "Tile"):
@@ -293,7 +293,7 @@ def _combined(g: GraphView, node: Node, depth: int) -> np.ndarray | None:
 def _decided(g: GraphView, node: Node, depth: int) -> np.ndarray | None:
     """The result of comparing the integers of a Range with a number, if it is the same for all.
 
-    It is if the first integer, the smallest, is large enough. Otherwise ``None``.
+    It is the same if the smallest integer, which is the first, is large enough; else ``None``.
     """
     (a, b), op_type = node.input, node.op_type
     low, number = least_position(g, a, depth), uniform_value(g, b, depth)
