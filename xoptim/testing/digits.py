@@ -25,7 +25,7 @@ from xoptim.testing.vary_types import retyped
 from xoptim.verification.runs.session import Value
 
 _MAX_ULPS: Final = 16
-"""Units in the last place by which a good result of the original may differ in float64."""
+"""Units in the last place by which a good result of the original may differ from float64."""
 _MAX_FEEDS: Final = 4
 _MAX_ERROR: Final = 0.05
 """Allowed relative error of a result.
@@ -142,13 +142,13 @@ def _fault(*values: Value) -> str:
     smallest, largest, mantissa = limits(before.dtype)
     b, a = before.astype(np.float64), after.astype(np.float64)
     with np.errstate(all="ignore"):
-        size = np.abs(wide)
-        counts = (
-            (size >= smallest * 4)
-            & (size <= largest / 4)
-            & (np.abs(b - wide) <= _MAX_ULPS * 2.0**-mantissa * size)
+        magnitude = np.abs(wide)
+        is_good = (
+            (magnitude >= smallest * 4)
+            & (magnitude <= largest / 4)
+            & (np.abs(b - wide) <= _MAX_ULPS * 2.0**-mantissa * magnitude)
         )
-        is_lost = counts & ~(np.abs(a - wide) <= _MAX_ERROR * size)
+        is_lost = is_good & ~(np.abs(a - wide) <= _MAX_ERROR * magnitude)
     places = np.argwhere(is_lost)
     if not places.size:
         return ""

@@ -1,5 +1,5 @@
-"""Values for the inputs of tiny models: several assignments of sizes, plain numbers first, odd ones
-later.
+"""Values for the inputs of tiny models: several assignments of sizes, plain numbers first, unusual
+ones later.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def tensor_specs(model: onnx.ModelProto) -> list[InputSpec]:
 
 
 def never_ends(model: onnx.ModelProto, feeds: Feeds) -> bool:
-    """Whether onnxruntime would not terminate, as some convolutions whose window has no element."""
+    """Whether onnxruntime may not terminate, as for convolutions whose kernel has no element."""
     windows = [
         feeds.get(node.input[1])
         for node in model.graph.node

@@ -111,7 +111,7 @@ _REFUSING = WINDOWED | frozenset(
         "Attention",
     )
 )
-"""Operators whose kernels refuse tensors without elements, or to broadcast some of them."""
+"""Operators whose kernels refuse tensors without elements, or do not broadcast some of them."""
 RECURRENT = operators_with(Trait.RECURRENT)
 """Operators whose kernels end the process where a tensor has no elements."""
 FORGETFUL = ("Reduce", "ArgM")

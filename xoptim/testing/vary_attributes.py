@@ -23,7 +23,7 @@ from xoptim.testing.variant import (
 from xoptim.testing.vary_constants import real_constants
 
 _MAX_NUDGES = 6
-"""Most elements of a list that are nudged one by one."""
+"""Maximum number of elements of a list that are nudged one by one."""
 
 
 _FLAGS = frozenset(

@@ -134,7 +134,7 @@ def products(case: Case) -> Iterator[Variant]:
 
 
 def _sized(array: np.ndarray, word: str) -> np.ndarray:
-    """The array scaled so that its largest element has a certain size.
+    """The array scaled so that its largest element has a certain magnitude.
 
     Zeros and infinities also get it.
     """
@@ -192,7 +192,7 @@ def without_factors(model: ModelProto) -> ModelProto:
 
 
 _MAX_NUDGES = 4
-"""Most elements of a constant that are nudged one by one."""
+"""Maximum number of elements of a constant that are nudged one by one."""
 
 
 def forms(case: Case) -> Iterator[Variant]:
@@ -262,8 +262,8 @@ def _computed(case: Case, stored: Stored) -> Iterator[Variant]:
     """
     name, array = stored
     first, second = f"{name}_part", f"{name}_other_part"
-    # Neither numpy nor the evaluation of single nodes has sequences: constant, and yet without a
-    # value.
+    # Neither numpy nor the evaluation of single nodes has sequences, so the value of this constant
+    # is not known.
     sequence = (
         f"{name}_sequence = SequenceConstruct({first}) "
         f"{name} = SequenceAt({name}_sequence, {second})"
