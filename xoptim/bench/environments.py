@@ -117,4 +117,4 @@ def _reason(output: str) -> str:
         return "the package index cannot be reached; check the network, or the settings of pip"
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.lower().startswith("error")] or lines
-    return errors[-1] if errors else "the command says no reason"
+    return errors[-1] if errors else "the command gives no reason"

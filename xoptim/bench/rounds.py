@@ -29,7 +29,7 @@ _WARM_SHARE: Final = 0.3  # of the measured seconds
 _WARM_RUNS: Final = 3
 _TURN_SECONDS: Final = 0.02  # runs of one model in one round: short runs are repeated
 _MAX_RUNS: Final = 1000
-_LONG_RUN: Final = 0.1  # seconds from which one run warms up, and a turn has no uncounted run
+_LONG_RUN: Final = 0.1  # seconds; a longer run warms up alone, and is the only run of its turn
 _MIN_ROUNDS: Final = 5
 _UNCOUNTED_ROUNDS: Final = 2  # of `best_times`
 _ONLY_CPU: Final = ["CPUExecutionProvider"]
@@ -81,9 +81,9 @@ def measure_pass(
     """Measure sessions against each other for some seconds, at least five rounds, and add a pass to
     the times of each.
 
-    The first round is dropped, in which the first session is measured as slower. ``rng`` draws the
-    order of a round. ``clock`` measures each run, by default wall time. Other processes affect the
-    CPU time of the thread less, but it excludes the work of other threads and of devices.
+    The first round is dropped: the first session is slower in it. ``rng`` draws the order of a
+    round. ``clock`` measures each run, by default wall time. Other processes affect the CPU time of
+    the thread less, but it excludes the work of other threads and of devices.
     """
     clock = clock or time.perf_counter
     warm = min(_WARM_SECONDS, _WARM_SHARE * seconds / len(runs))
