@@ -146,8 +146,8 @@ class Bisection:
         self.options = replace(options, on_event=None, on_application=None, verbose=0, debug=quiet)
         self.checks = checks or VerificationOptions()
         self.unproved: Collection[str] = ()  # names of patterns with rewrites that are not proved
-        # comparison of the complete models in the last search; ``None`` when checking each rewrite
-        # found the wrong one
+        # comparison of the complete models in the last search; ``None`` when the check of each
+        # rewrite found the culprit
         self.report: VerificationReport | None = None
         self._runs = 0
         self._source: Source | None = None

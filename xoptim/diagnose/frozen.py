@@ -16,7 +16,7 @@ _KEEP_LENGTHS: Final = frozenset(("Cast", "Identity", "Squeeze", "Transpose", "U
 """Operators that keep lengths."""
 _TO_SIZES: Final = ("Expand", "Reshape", "Split")
 _MAX_STEPS: Final = 8
-"""Maximum number of such operators in a row."""
+"""Maximum number of `_KEEP_LENGTHS` operators in a row."""
 
 
 def frozen_sizes(graph: Graph) -> list[str]:
