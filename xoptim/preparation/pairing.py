@@ -32,7 +32,7 @@ _USUAL: Final = {"encoder_hidden_states": "last_hidden_state"}
 _PREFIX: Final = "encoded_"
 """The names of the results that are moved are numbered: names of both models often clash."""
 _MOVEMENT_LIMIT: Final = 16
-"""Most nodes in a row that are followed up from a result to one with fewer elements."""
+"""Maximum number of nodes that are followed up from a result to one with fewer elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +127,10 @@ def paired(
     links: Mapping[str, str],
     folder: Path | None = None,
 ) -> Pair:
-    """Move the sums of products that depend on linked inputs alone into the encoder.
+    """Move MatMuls, convolutions and the like that depend on linked inputs alone into the encoder.
 
-    The inputs and outputs of the encoder stay, in their order; the results follow. Inputs of the
-    decoder that nothing reads any more are removed. Both models are left unchanged.
+    The inputs and outputs of the encoder stay, in their order; the moved results follow. Inputs of
+    the decoder that nothing reads any more are removed. Both models are left unchanged.
 
     Args:
         encoder: runs once.
@@ -197,19 +197,19 @@ def _producer(graph: Graph, result: str) -> Node:
 
 
 def _name_dimensions(part: ModelProto, encoder: ModelProto, links: Mapping[str, str]) -> None:
-    """Declare the outputs of a part with the encoder's names of dimensions, and nothing else, in
-    place: the same name may mean other dimensions in the decoder.
+    """Replace the names of dimensions in the outputs of a part by the encoder's, in place: the same
+    name may mean other dimensions in the decoder.
 
-    A size that the decoder fixes, and the encoder does not, is not declared.
+    Other names, ``value_info``, and sizes that only the decoder fixes are removed.
     """
     values = {value.name: value for value in (*encoder.graph.input, *encoder.graph.output)}
     names, fixed = dict[str, str](), set[int]()
     for value in part.graph.input:
         other = values[links[value.name]]
-        for dim, same in zip(dimensions(value.type), dimensions(other.type), strict=False):
+        for dim, other_dim in zip(dimensions(value.type), dimensions(other.type), strict=False):
             if dim.dim_param:
-                names.setdefault(dim.dim_param, same.dim_param)
-            elif not same.dim_value:
+                names.setdefault(dim.dim_param, other_dim.dim_param)
+            elif not other_dim.dim_value:
                 fixed.add(dim.dim_value)
     for value in part.graph.output:
         for dim in dimensions(value.type):
@@ -222,7 +222,7 @@ def _name_dimensions(part: ModelProto, encoder: ModelProto, links: Mapping[str, 
 
 
 def _check_fits(read: ValueInfoProto, written: ValueInfoProto) -> None:
-    """Raise for an input whose type, rank or numbers of elements differ from those of a value."""
+    """Raise for an input whose type, rank or fixed dimensions differ from those of a value."""
     kinds, elements = zip(*(_elements(value.type) for value in (read, written)), strict=True)
     first, second = elements
     dims = [[*dimensions(value.type)] for value in (read, written)]
@@ -282,8 +282,8 @@ def _check_outputs(graph: Graph) -> None:
 def _with_copied_outputs(
     decoder: ModelProto, results: Sequence[str]
 ) -> tuple[ModelProto, list[str]]:
-    """A copy in which outputs among some results are copies of them, since an output cannot become
-    an input; and the names of the results.
+    """A copy in which an Identity computes each output that is among some results, since an output
+    cannot become an input; and the new names of the results.
     """
     copy = ModelProto()
     copy.CopyFrom(decoder)
@@ -320,8 +320,8 @@ def _fresh_names(
 def _frontier(graph: Graph, links: Mapping[str, str]) -> list[str]:
     """The results to move, in order.
 
-    A result moves if it depends on linked inputs alone, comes from a sum of products, and is read
-    by a node that stays in the decoder.
+    A result moves if it depends on linked inputs alone, comes from a MatMul, convolution or the
+    like, and is read by a node that stays in the decoder.
     """
     dependent_names = {name for name in links if graph.is_input(name)}
     constants, movable_names, moved_nodes = set[str](), set[str](), set[Node]()
@@ -366,12 +366,12 @@ def _sums_products(node: Node) -> bool:
     return is_product or has_trait(node.domain, node.op_type, Trait.SUMS_PRODUCTS)
 
 
-def _smallest(graph: Graph, name: str, worth: set[str]) -> str:
+def _smallest(graph: Graph, name: str, movable_names: set[str]) -> str:
     """The result before an Expand or Tile that copies its elements, where only movements follow."""
     smallest, current = name, name
     for _ in range(_MOVEMENT_LIMIT):
         node = graph.producer(current)
-        if node is None or not node.input or node.input[0] not in worth:
+        if node is None or not node.input or node.input[0] not in movable_names:
             break
         copies = node.op_type in ("Expand", "Tile")
         if not copies and not has_trait(node.domain, node.op_type, Trait.MOVES):

@@ -39,10 +39,10 @@ def free_batch(proto: ModelProto, name: str, base_dir: Path | None = None) -> tu
 
     Returns the fixed size, and the inputs that had it.
 
-    Constant shapes of Reshape that begin with this size infer it; all other shapes are inferred
-    again. `xoptim.workflow.preparing.freed` checks the model for other sizes. Raises `ModelError`
-    when no input has a fixed first dimension, when they have several sizes, or when the name is
-    that of a dimension already.
+    In constant shapes of Reshape that begin with this size, it becomes -1 or 0; all other shapes
+    are inferred again. `xoptim.workflow.preparing.freed` checks the model for other sizes. Raises
+    `ModelError` when no input has a fixed first dimension, when they have several sizes, or when
+    the name is that of a dimension already.
     """
     leading = {value.name: value for value in fed_inputs(proto) if _leading(value)}
     sizes = {_leading(value) for value in leading.values()}
