@@ -12,7 +12,7 @@ class _Involution(_IdentityOperator):
 
     Why: two fewer passes over the tensor.
     Refuses when:
-    1. (never: a first operator with other consumers stays.)
+    1. (never: the first operator stays if it has other consumers.)
     """
 
     interior = "keep"
