@@ -13,7 +13,8 @@ class DequantizeLinearSplitPattern(PatternOptimization):
     onnxruntime does the same.
     Refuses when:
     1. an output is not read by exactly one QuantizeLinear.
-    2. parameters or types differ, are not constant, per axis or block-wise, or integers may change.
+    2. parameters or types differ, or integers may change. Or parameters are not constant, or are
+       per axis or block-wise.
     3. the provider has no kernel for the integer type.
     4. it would separate an int8 QDQ pair, which onnxruntime converts to uint8.
     """

@@ -80,9 +80,9 @@ def _largest_sum(g: GraphView, operator: Node, operands: list[_Operand], weights
     is_conv = operator.op_type == "Conv"
     zero = int(x.numbers.zeros[0])
     difference = max(abs(bound - zero) for bound in (-128, 255))
-    sizes = np.abs(weights.astype(np.int64) - w.numbers.zeros[0])
-    axes = tuple(range(1, sizes.ndim)) if is_conv else (0,)
-    sums = sizes.sum(axis=axes) * difference
+    magnitudes = np.abs(weights.astype(np.int64) - w.numbers.zeros[0])
+    axes = tuple(range(1, magnitudes.ndim)) if is_conv else (0,)
+    sums = magnitudes.sum(axis=axes) * difference
     for bias in biases:
         numbers = g.get_computed_constant(bias.integers)
         if numbers is None:
