@@ -19,7 +19,7 @@ SWAPPED: Final = [0, 2, 1, 3]
 class Masked(NamedTuple):
     """The names of the numbers to add to the scores, and of the flags of queries that see no key.
 
-    A name is empty for none.
+    The name of an absent tensor is empty.
     """
 
     added: str = ""
@@ -47,7 +47,7 @@ def merged_heads(g: PatternRewriter, x: str, features: int) -> str:
 
 
 def repeated_heads(g: PatternRewriter, x: str, count: int, heads: int) -> str:
-    """Each of ``count`` heads of keys or values once for each query head of its group."""
+    """Repeat each of ``count`` heads of keys or values for each query head of its group."""
     return (
         x if count == heads else g.op.Gather(x, np.repeat(np.arange(count), heads // count), axis=1)
     )
@@ -119,7 +119,7 @@ def with_hidden(g: PatternRewriter, added: str, dtype: int) -> Masked:
 
 
 def is_safe_mask(g: GraphView, mask: str) -> bool:
-    """Whether a mask is constant, and hides no row completely."""
+    """Whether a mask is absent, or is constant and leaves each query a key."""
     array = g.get_computed_constant(mask) if mask else None
     if array is None or not array.size:
         return not mask
@@ -163,8 +163,8 @@ def multi_head(
 
     Args:
         g: the graph.
-        packed: queries, keys and values with the bias, (batch, length, features), or for keys and
-            values (batch, heads, length, size).
+        packed: queries, keys and values after the bias is added, (batch, length, features), or for
+            keys and values (batch, heads, length, size).
         extra: mask, padding, and earlier keys and values.
         heads: number of heads.
         widths: number of features in all heads of queries, of keys, and of values.

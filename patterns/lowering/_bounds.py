@@ -12,7 +12,7 @@ from xoptim.match import GraphView, Node
 from .._nodes import size_along
 
 LONGEST_AXIS: Final = 2**28
-"""Upper bound of the number of elements of a tensor on a GPU or a neural processor.
+"""Upper bound of the number of elements of a tensor on a GPU or an NPU.
 
 A buffer of WebGPU holds 2^28 bytes.
 """

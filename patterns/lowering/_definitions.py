@@ -1,4 +1,4 @@
-"""The bodies by which the ONNX standard defines operators."""
+"""The function bodies by which the ONNX standard defines operators."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ from xoptim.match.definitions import Definition, definition_with
 
 
 def definition_of(g: GraphView, node: Node) -> Definition | None:
-    """The body of the operator of a node.
+    """The function body of the operator of a node.
 
-    ``None`` if no body is valid in the operator set of the graph.
+    ``None`` if no function body is valid in the operator set of the graph.
     """
     opset = g.main_opset
     operator = schema(node.op_type, node.domain, opset)
@@ -28,9 +28,9 @@ def definition_of(g: GraphView, node: Node) -> Definition | None:
 
 
 def _body(g: GraphView, node: Node, operator: Any, opset: int) -> FunctionProto | None:
-    """The newest body that is not newer than an operator set.
+    """The newest function body that is not newer than an operator set.
 
-    ``operator`` is a schema, whose stubs lack bodies.
+    ``operator`` is an OpSchema. Its type is Any, since the stubs of onnx lack function bodies.
     """
     fixed = [v for v in operator.function_opset_versions if v <= opset]
     if operator.has_function and fixed:
@@ -63,7 +63,10 @@ def _length(dim: Dim) -> int | None:
 
 
 def _is_same_form(node: NodeProto, version: int, opset: int) -> bool:
-    """Whether a node has no subgraph, and its operator has the same form in two operator sets."""
+    """Whether a node has no subgraph, and its operator accepts the same inputs and attributes.
+
+    ``version`` is the operator set of the function body, and ``opset`` the one of the graph.
+    """
     before, now = (schema(node.op_type, node.domain, number) for number in (version, opset))
     if before is None or now is None or any(a.g.node or a.graphs for a in node.attribute):
         return False

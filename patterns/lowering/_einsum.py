@@ -63,7 +63,7 @@ def written_out(equation: str, ranks: Sequence[int]) -> str:
 
 
 def _last(letters: str, count: int) -> str:
-    """The last ``count`` letters: ellipses are aligned at their ends. Empty for a bad count."""
+    """The last ``count`` letters: ellipses are aligned at their ends. Empty for ``count`` < 1."""
     return letters[len(letters) - count :] if count > 0 else ""
 
 
@@ -130,7 +130,7 @@ def _in_order(
     batch = "".join(c for c in left if c in right and c in result)
     rows = "".join(c for c in left if c not in right)
     columns = "".join(c for c in right if c not in left)
-    # A matrix on the right is multiplied by rows along any number of axes.
+    # Without batch axes, the left operand of MatMul may keep its rows along several axes.
     row_groups = [[c] for c in rows] if rows and not batch else [[*rows]]
     left_groups = [*([c] for c in batch), *row_groups, [*summed]]
     right_groups = [*([c] for c in batch), [*summed], [*columns]]

@@ -18,7 +18,8 @@ _FAR: Final = 2**31 - 1
 class Swiglu(NamedTuple):
     """x · sigmoid(alpha · x) · (z + beta), with x in the even and z in the odd columns.
 
-    Both are clipped to a ``limit``, which may be infinite.
+    x is clipped to at most ``limit``, and z to the range from -``limit`` to ``limit``. The limit
+    may be infinite.
     """
 
     alpha: float

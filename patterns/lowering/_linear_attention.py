@@ -23,7 +23,8 @@ class _LowerLinearAttention(_Lowering):
     1. a size or the number of heads is not known, or 0.
     2. the number of heads of queries or keys does not divide the number of states. Or the state is
        absent, or an attribute is not supported.
-    3. the rate is one number for all heads, or an operand of the update rule is absent.
+    3. decay or beta, if the update rule uses it, is absent or does not have one number for each
+       head. (decay may also have one for each key feature of each head.)
     4. the type is not float32.
     """
 
@@ -66,7 +67,7 @@ class _LowerLinearAttention(_Lowering):
         decays, rates = (size_along(g, name, 2) if name else 0 for name in (m.decay, m.beta))
         has_decay = not is_gated(rule) or decays in (heads, heads * key)
         if not has_decay or (is_delta(rule) and rates != heads):  # (3)
-            return self.none(node, msg="the decay or the rate is absent, or has another size")
+            return self.none(node, msg="decay or beta is absent, or has an unsupported size")
         return m.derive(rule=rule, sizes=sizes, shared=shared, decays=decays)
 
 

@@ -28,7 +28,7 @@ class _QLinear(_Lowering):
     QuantizeLinear and DequantizeLinear.
     Refuses when:
     1. the integers do not have 8 bits (checked by the matcher).
-    2. a scale is not one constant of moderate size, or its zero point has another shape.
+    2. a scale is not one constant of moderate magnitude, or its zero point has another shape.
 
     Class attributes:
         scaled: the names of each scale and of its zero point in the pattern.
@@ -53,7 +53,10 @@ def symbols(g: PatternBuilder, names: str, optional: str = "") -> list[Symbol]:
 
 
 def is_one(g: GraphView, scale: str, zero: str) -> bool:
-    """Whether a scale is one moderate constant, and its zero point, if any, has its shape."""
+    """Whether a scale is one constant of moderate magnitude.
+
+    Its zero point, if any, must have the same shape.
+    """
     shape, number = g.try_infer_shape(scale), g.get_constant_scalar(scale)
     if number is None or not are_moderate(np.asarray(number)):
         return False

@@ -16,8 +16,8 @@ class AttentionToMultiHeadPattern(_Lowering):
     Refuses when:
     1. the type is not float32 (checked by the matcher).
     2. q, k and v do not have three axes, or keys have fewer heads than queries.
-    3. the mask does not have floats and the shape (batch or 1, heads or 1, queries, keys).
-    4. the scores are capped, or are a result. Or the softmax has another precision.
+    3. the mask is not a float32 tensor of the shape (batch or 1, heads or 1, queries, keys).
+    4. the scores are capped, or are an output. Or the softmax has another precision.
     5. the attention is causal, but the numbers of queries and new keys may differ.
     6. the scale is not positive.
     """

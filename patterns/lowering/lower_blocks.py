@@ -26,7 +26,7 @@ _ROW_BITS: Final = (2, *BITS)
 """Numbers of bits that GatherBlockQuantized and MatMulNBits support."""
 _ATTRIBUTES: Final = {"bits", "block_size", "gather_axis", "quantize_axis"}
 _EXACT: Final = (0, 1)
-"""Levels of accuracy with which the kernels compute in 32-bit floats."""
+"""Values of ``accuracy_level`` with which the kernels compute in float32."""
 
 
 class _LowerBlocks(_Lowering):

@@ -52,8 +52,8 @@ class LowerCastToBoolPattern(_LowerByDefinition):
     """Cast(x, to=BOOL) → Not(Equal(x, 0))
 
     What: compares with 0. All other numbers are true, also NaN.
-    Why: some providers have no conversion from floats to truth values. Qualcomm's QNN has no
-    conversion from 16 bits.
+    Why: some providers have no conversion from floats to Booleans. Qualcomm's QNN has no conversion
+    from 16 bits.
     Refuses when:
     1. the numbers are not floats of 16, 32 or 64 bits.
     2. the Cast is to another type.
@@ -161,7 +161,8 @@ class LowerSignPattern(_LowerByDefinition):
 
     What: selects by two comparisons. 0 and NaN are returned unchanged.
     Refuses when:
-    1. the numbers do not have 32 or 64 bits: in 16 bits, onnxruntime turns NaN into 0.
+    1. the numbers are not signed numbers of 32 or 64 bits: in 16 bits, onnxruntime turns NaN into
+       0.
     """
 
     min_opset = 9

@@ -17,7 +17,7 @@ class LowerCausalConvWithStatePattern(_Lowering):
     """com.microsoft.CausalConvWithState(x, w, b, past) → Conv(Concat(past, x), w, b), and the
     last columns of the Concat
 
-    What: writes a depthwise convolution of x behind the columns of the last step, or behind zeros.
+    What: writes a depthwise convolution of x, preceded by the columns of the last step or by zeros.
     The activation SiLU becomes Sigmoid and Mul.
     Why: only ONNX Runtime's own providers run the operator, which onnxruntime-genai writes for
     Qwen3.5 and Mamba.

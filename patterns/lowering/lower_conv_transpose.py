@@ -17,8 +17,8 @@ class LowerConvTransposePattern(_Lowering):
     the window flipped. The zeros after the last element count as pads.
     Why: several providers have no kernel of ConvTranspose.
     Refuses when:
-    1. the weight is not constant, or not finite: zeros between the elements multiply it.
-    2. there are strides, and an axis of the image is not static.
+    1. the weight is not constant, or not finite: the inserted zeros multiply it.
+    2. the Reshape would need sizes at run time.
     3. output_shape or auto_pad is set, or a pad is longer than the window.
     """
 

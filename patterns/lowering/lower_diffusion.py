@@ -64,7 +64,10 @@ class LowerBiasSplitGeluPattern(_LowerDiffusion):
         size = shape[-1] if shape else None
         if not isinstance(size, int) or size % 2 or not size or not broadcasts_to(g, m.bias, m.x):
             # (2)
-            return self.none(m.nodes[0], msg="the number of features is unknown or odd")
+            return self.none(
+                m.nodes[0],
+                msg="the number of features is unknown or odd, or bias may not broadcast to x",
+            )
         return m.derive(half=size // 2)
 
     def apply_pattern(self, g: PatternRewriter, x: str, bias: str, half: int) -> str:

@@ -13,7 +13,7 @@ _MAX_ELEMENTS = 1 << 16
 
 
 class LowerExpandPattern(_Lowering):
-    """Expand(x, shape) → Mul(x, ones), or And(x, true) for truth values
+    """Expand(x, shape) → Mul(x, ones), or And(x, true) for Booleans
 
     What: broadcasts by an elementwise operator. A product with 1 keeps all numbers, also NaN and
     infinity.

@@ -19,7 +19,7 @@ _KNOWN: Final = frozenset(
     ("k", "activation_type", "normalize_routing_weights", "swiglu_fusion", *_SWIGLU)
 )
 _EXACT: Final = (0, 1)
-"""Levels of accuracy with which the kernels compute in 32-bit floats."""
+"""Values of ``accuracy_level`` with which the kernels compute in float32."""
 
 
 class _LowerExperts(_Lowering):

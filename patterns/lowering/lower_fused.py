@@ -201,9 +201,9 @@ class LowerEmbedLayerNormalizationPattern(_LowerFused):
     of the position embedding are added. The number of valid keys is the number of ones in the mask,
     or 0 without a mask.
     Refuses when:
-    1. the number of valid keys is read, and the mask does not have the shape of the words.
+    1. the number of valid keys is read, and the mask does not have the shape of input_ids.
     2. there are no positions, and the length of the sequence is unknown. Or positions or segments
-       have another shape than the words.
+       have another shape than input_ids.
     3. the embeddings are not float32.
     """
 
@@ -227,11 +227,13 @@ class LowerEmbedLayerNormalizationPattern(_LowerFused):
         has_rows = bool(inputs.get("positions")) or (table is not None and 0 < length <= table[0])
         if not has_rows or any(g.try_infer_shape(name) != shape for name in same):  # (2)
             return self.none(
-                node, msg="the sequence length is unknown, or position_ids has another shape"
+                node,
+                msg="the sequence length is unknown, or position_ids or segment_ids has another"
+                " shape than input_ids",
             )
         mask = inputs.get("mask", "")
         if counts and mask and g.try_infer_shape(mask) != shape:  # (1)
-            return self.none(node, msg="the mask has another shape than the words")
+            return self.none(node, msg="the mask has another shape than input_ids")
         # (3)
         if any(
             g.try_infer_type(inputs.get(name, "")) != TensorProto.FLOAT

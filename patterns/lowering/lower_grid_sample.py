@@ -50,7 +50,7 @@ class LowerGridSamplePattern(_Lowering):
     4. positions are reflected at the centers of the outer pixels, and a side may have one pixel.
     """
 
-    exactness = "finite"  # positions that are not finite
+    exactness = "finite"  # results differ for positions that are not finite
     min_opset = 16
     operand_types = {
         "x": frozenset((TensorProto.FLOAT,)),
@@ -140,7 +140,7 @@ class LowerGridSamplePattern(_Lowering):
 
 
 def _padded(form: _Form) -> int:
-    """The number of lines of zeros around the image."""
+    """The number of lines of zeros that padding adds along each axis of the image."""
     return 2 if form.padding == "zeros" else 0
 
 

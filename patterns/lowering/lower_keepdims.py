@@ -15,7 +15,7 @@ class LowerKeepdimsPattern(_Lowering):
     What: keeps the reduced axes, and drops them by a Squeeze, or all axes by a Reshape.
     Why: some providers reduce with keepdims=1 only.
     Refuses when:
-    1. the axes are computed at run time, or there are none.
+    1. the axes are computed at run time, or are an empty list.
     """
 
     exactness = "rounding"
@@ -29,7 +29,7 @@ class LowerKeepdimsPattern(_Lowering):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if m.axes is AT_RUN_TIME or m.axes == []:  # (1)
-            return self.none(m.nodes[0], msg="the axes are computed at run time, or there are none")
+            return self.none(m.nodes[0], msg="the axes are computed at run time, or are empty")
         return m.derive(axes=m.axes)
 
     def apply_pattern(

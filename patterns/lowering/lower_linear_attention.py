@@ -18,7 +18,8 @@ class LowerLinearAttentionPattern(_LowerLinearAttention):
     1. the number of tokens is not known to be 1, or the size or the number of heads is not known.
     2. the number of heads of queries or keys does not divide the number of states. Or the state is
        absent, or an attribute is not supported.
-    3. the rate is one number for all heads, or an operand of the update rule is absent.
+    3. decay or beta, if the update rule uses it, is absent or does not have one number for each
+       head. (decay may also have one for each key feature of each head.)
     4. the type is not float32.
     """
 

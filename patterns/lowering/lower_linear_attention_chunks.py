@@ -206,7 +206,7 @@ def _inverse(g: PatternRewriter, products: str) -> str:
 
     The size of the inverted blocks is doubled in each step. X has the inverses of the blocks, and B
     the numbers that couple the two blocks of a pair. Then X - X · B · X has the inverses of the
-    pairs. Unlike in a product of powers, no digits are lost by cancellation.
+    pairs. Unlike a product of matrix powers, this loses no digits by cancellation.
     """
     tokens = np.arange(_LENGTH)
 
@@ -230,8 +230,9 @@ def _scan(g: PatternRewriter, past: str, operands: Mapping[str, str]) -> Any:
     Args:
         g: the graph.
         past: the state before the first chunk.
-        operands: the operands of each chunk. ``values`` are added for ``rows`` of keys. A state
-            that decays has a ``factor``. The delta rule replaces the values of ``keys``.
+        operands: the operands of each chunk. ``rows`` · changes is added to the state. The changes
+            are ``values``, minus ``keys`` · state for the delta rule. ``factor``, if any,
+            multiplies the state.
     """
     matrix = "float[?,?,?,?]"
     kept = "Mul ({state}, {factor})" if "factor" in operands else "Identity ({state})"

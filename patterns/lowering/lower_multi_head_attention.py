@@ -21,7 +21,7 @@ class LowerMultiHeadAttentionPattern(_Lowering):
     2. the shapes are unknown, or q, k and v are in one tensor.
     3. the mask is not known to have the shape (any, any, queries, keys), or the padding the shape
        (any, keys).
-    4. the scores are a result, or an operand is not supported.
+    4. the scores are an output, or an operand is not supported.
     5. the attention is causal, but the numbers of queries and new keys may differ: kernels hide no
        key from a single query.
     """

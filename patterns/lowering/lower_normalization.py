@@ -170,7 +170,7 @@ class LowerInstanceNormalizationPattern(_LowerNormalization):
     Refuses when:
     1. the type is unknown (checked by the matcher).
     2. the rank is unknown or less than 3.
-    3. scale or bias are not constants of moderate size.
+    3. scale or bias are not constants of moderate magnitude.
     """
 
     min_opset = 7
@@ -254,7 +254,9 @@ class LowerBatchNormalizationPattern(_LowerNormalization):
         node, rank = m.nodes[0], g.info(m.x).rank
         # (1)
         if m.written.get("training_mode") or any(g.is_used(name) for name in node.output[1:]):
-            return self.none(node, msg="the node is in training mode")
+            return self.none(
+                node, msg="the node is in training mode, or an output after the first is read"
+            )
         if len({g.try_infer_type(name) for name in node.input}) > 1:  # (2)
             return self.none(node, msg="the parameters differ in type")
         if not rank or rank < 2:  # (3)
@@ -326,8 +328,8 @@ class LowerGroupNormalizationPattern(_LowerNormalization):
     """GroupNormalization(x, scale, bias) → (t - mean) / √(variance + epsilon) · scale + bias with t
     in groups
 
-    What: reshapes x to an axis of groups and an axis of their numbers, and writes the formula along
-    the last axis. 16-bit floats are computed in 32 bits, as in the operator.
+    What: reshapes x to (batch, groups, elements of a group), and writes the formula along the last
+    axis. 16-bit floats are computed in 32 bits, as in the operator.
     Why: many runtimes lack the operator.
     Refuses when:
     1. the type is unknown, or has 64 bits: the operator computes in 32 (checked by the matcher).

@@ -126,7 +126,7 @@ class LowerContribPadPattern(_LowerOtherDomain):
 
     What: uses the standard operator, with the pads as a constant vector.
     Refuses when:
-    1. the pads are not constant.
+    1. the pads are not constant, or the rank is unknown.
     2. the value is not a scalar.
     """
 

@@ -20,7 +20,7 @@ class LowerQGemmPattern(_QLinear):
     QuantizeLinear and DequantizeLinear.
     Refuses when:
     1. the integers do not have 8 bits (checked by the matcher).
-    2. a scale is not one constant of moderate size, or its zero point has another shape. (The
+    2. a scale is not one constant of moderate magnitude, or its zero point has another shape. (The
        matrix y may have a constant scale for each column.)
     3. the sums may have no terms: kernels return uninitialized memory then.
     4. the bias is not a vector of one number for each column.

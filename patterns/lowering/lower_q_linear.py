@@ -72,7 +72,7 @@ class LowerQLinearConcatPattern(_LowerQLinear):
 
     Refuses when:
     1. the integers do not have 8 bits.
-    2. a scale is not one constant of moderate size, or its zero point has another shape.
+    2. a scale is not one constant of moderate magnitude, or its zero point has another shape.
     3. operands may differ along the other axes: ONNX Runtime joins empty tensors of any shape.
     """
 
@@ -119,7 +119,7 @@ class LowerQLinearSoftmaxPattern(_LowerQLinear):
 
     Refuses when:
     1. the integers do not have 8 bits (checked by the matcher).
-    2. a scale is not one constant of moderate size, or its zero point has another shape.
+    2. a scale is not one constant of moderate magnitude, or its zero point has another shape.
     3. the attribute `opset` is below 13, and `axis` is not known to be the last one. Below 13, the
        operator computes Softmax over all axes from `axis` on.
     """

@@ -17,7 +17,7 @@ class _LowerQLinearPair(_QLinear):
 
     Refuses when:
     1. the integers do not have 8 bits (checked by the matcher).
-    2. a scale is not one constant of moderate size, or its zero point has another shape.
+    2. a scale is not one constant of moderate magnitude, or its zero point has another shape.
     3. a result may exceed 32 bits before it is clipped to 8 bits.
 
     Class attributes:

@@ -11,13 +11,13 @@ from ._q_linear import _QLinear, quantized
 
 
 class _LowerQLinearPool(_QLinear):
-    """A pool of 8-bit integers that stand for floats.
+    """Pooling of 8-bit integers that stand for floats.
 
     What: dequantizes the operand, and quantizes the result. If the channels are the last axis,
     Transpose moves them to axis 1 and back.
     Refuses when:
     1. the integers do not have 8 bits (checked by the matcher).
-    2. a scale is not one constant of moderate size, or its zero point has another shape.
+    2. a scale is not one constant of moderate magnitude, or its zero point has another shape.
     3. the channels are the last axis, and the rank is unknown.
     """
 
@@ -38,7 +38,7 @@ class _LowerQLinearPool(_QLinear):
         return channels_last(g, result, rank) if rank else result
 
     def pooled(self, g: PatternRewriter, x: str, written: dict[str, Any]) -> str:
-        """The pool of floats."""
+        """The pooled floats."""
         raise NotImplementedError
 
 
@@ -78,7 +78,7 @@ class LowerQLinearGlobalAveragePoolPattern(_LowerQLinearPool):
 
     Refuses when:
     1. the integers do not have 8 bits (checked by the matcher).
-    2. a scale is not one constant of moderate size, or its zero point has another shape.
+    2. a scale is not one constant of moderate magnitude, or its zero point has another shape.
     3. the rank or the number of channels is unknown.
     """
 

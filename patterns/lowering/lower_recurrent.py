@@ -32,7 +32,8 @@ class _Form(NamedTuple):
         is_backwards: for each direction, whether the steps go backwards.
         activations: the activations of all directions.
         is_batch_first: whether the batch is the first axis.
-        resets_after: whether the reset gate of a GRU multiplies the product of the state.
+        resets_after: the attribute ``linear_before_reset`` of a GRU: the reset gate multiplies the
+            result of the MatMul, instead of the state before it.
     """
 
     length: int
@@ -50,7 +51,7 @@ class _Cell(NamedTuple):
         activations: the operators of the activations.
         weights: the transposed weights of the recurrence. A GRU may have two matrices, for its
             first two gates and for the last one.
-        bias: the summand of the product of the state, for a GRU whose reset gate multiplies it.
+        bias: the bias of the recurrence, for a GRU with ``linear_before_reset``; otherwise empty.
         peephole: the three peephole vectors of an LSTM; empty for none.
         size: the size of a state.
     """
@@ -69,8 +70,9 @@ class _Cell(NamedTuple):
 class _LowerRecurrent(_Lowering):
     """A recurrent operator.
 
-    What: multiplies the inputs of all steps by one MatMul. For each step in each direction, the
-    formula of the cell follows. Without an initial state, the first step has no MatMul.
+    What: multiplies the inputs of all steps by the weights w in one MatMul for each direction. The
+    formula of the cell follows for each step. Without an initial state, the first step has no
+    MatMul.
     Why: Qualcomm's QNN, Core ML and others lack recurrent operators.
     Refuses when:
     1. a type is not float32 (checked by the matcher).
@@ -200,16 +202,16 @@ class LowerLSTMPattern(_LowerRecurrent):
     ) -> list[str]:
         if hidden:
             gates = g.op.Add(gates, g.op.MatMul(hidden, cell.weights[0]))
-        enter, leave, keep, new = g.op.Split(gates, split=[cell.size] * 4, axis=-1, outputs=4)
+        i, o, f, candidate = g.op.Split(gates, split=[cell.size] * 4, axis=-1, outputs=4)
         if cell.peephole and memory:
-            enter = g.op.Add(enter, g.op.Mul(cell.peephole[0], memory))
-            keep = g.op.Add(keep, g.op.Mul(cell.peephole[2], memory))
-        total = g.op.Mul(cell.activated(g, 0, enter), cell.activated(g, 1, new))
+            i = g.op.Add(i, g.op.Mul(cell.peephole[0], memory))
+            f = g.op.Add(f, g.op.Mul(cell.peephole[2], memory))
+        total = g.op.Mul(cell.activated(g, 0, i), cell.activated(g, 1, candidate))
         if memory:
-            total = g.op.Add(g.op.Mul(cell.activated(g, 0, keep), memory), total)
+            total = g.op.Add(g.op.Mul(cell.activated(g, 0, f), memory), total)
         if cell.peephole:
-            leave = g.op.Add(leave, g.op.Mul(cell.peephole[1], total))
-        return [g.op.Mul(cell.activated(g, 0, leave), cell.activated(g, 2, total)), total]
+            o = g.op.Add(o, g.op.Mul(cell.peephole[1], total))
+        return [g.op.Mul(cell.activated(g, 0, o), cell.activated(g, 2, total)), total]
 
     examples = Example.pairs(
         "agraph (float[2,b,3] x, float[1,8,3] w, float[1,8,2] r, float[1,16] k) => (float[2,1,b,2] "

@@ -13,7 +13,7 @@ _READ: Final = frozenset(
 
 
 class LowerShapeSourcePattern(PatternOptimization):
-    """Shape(x) of integers, next to t = Gather(table, x) → Shape(t), the same axes
+    """Shape(x) of integers, if t = Gather(table, x) exists → Shape(t), the same axes
 
     What: reads sizes from a tensor of floats or 32-bit integers that is computed from x and has the
     axes of x. If x has Booleans, a new Cast to int32 computes such a tensor.

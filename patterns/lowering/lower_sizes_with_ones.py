@@ -85,9 +85,9 @@ def _source(g: GraphView, node: Node, shape: Node) -> _Source | None:
 
 
 def _sizes(g: GraphView, node: Node, shape: Node, dims: Shape | None) -> list[int] | None:
-    """A flag for each number of the result: 1 for the number 1, and 0 for the size of its axis.
+    """For each element of the result: 1 if it is the constant 1, 0 if it is the size of its axis.
 
-    ``None`` if the result has another number.
+    ``None`` if the result has another element.
     """
     sizes: list[int] = []
     for name in node.input:

@@ -13,8 +13,8 @@ from ._lowering import _Lowering
 class LowerTensorScatterPattern(_Lowering):
     """TensorScatter(cache, update, start) → ScatterND(cache, places, update)
 
-    What: computes the places: the positions along all axes up to the axis of the sequence. The
-    start of each batch is added to the positions in its sequence. In a circular cache, Mod brings
+    What: computes the indices of the updates along all axes up to the axis of the sequence. The
+    start of each sequence in the batch is added to its positions. In a circular cache, Mod brings
     positions after the end back to the beginning.
     Why: few runtimes have the operator, which writes KV caches of fixed length since operator set
     24.
@@ -40,7 +40,7 @@ class LowerTensorScatterPattern(_Lowering):
         shape, cache = g.try_infer_shape(m.update), g.try_infer_shape(m.cache)
         axis = None if shape is None else normalized(-2 if m.axis is None else m.axis, len(shape))
         if shape is None or not axis or cache is None:  # (1)
-            return self.none(m.nodes[0], msg="the rank is unknown, or the axis is that of batches")
+            return self.none(m.nodes[0], msg="the rank is unknown, or the axis is the batch axis")
         inner = [*shape[1:axis], *([cache[axis]] if m.mode == "circular" else [])]
         if not all(isinstance(size, int) for size in inner):  # (2)
             return self.none(m.nodes[0], msg="a dimension before the sequence axis is unknown")

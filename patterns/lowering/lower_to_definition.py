@@ -12,7 +12,7 @@ class LowerToDefinitionPattern(PatternOptimization):
     Why: a runtime may lack the operator, but have the operators of its body.
     Refuses when:
     1. the standard has no body for the operator set of the model. Or an operator of the body has
-       another form in the operator set of the model.
+       other inputs or fewer attributes in the operator set of the model.
     2. the body depends on types that are not known, or on operands that are omitted. Or the body
        has subgraphs.
     """

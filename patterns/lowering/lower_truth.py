@@ -1,4 +1,4 @@
-"""Operators on truth values by arithmetic of integers."""
+"""Operators on Booleans by arithmetic of integers."""
 
 from typing import ClassVar
 
@@ -10,11 +10,11 @@ from ._lowering import _Lowering
 
 
 class _LowerTruth(_Lowering):
-    """An `operator` on truth values.
+    """An `operator` on Booleans.
 
-    Why: for truth values, some providers have kernels of Cast and Where only.
+    Why: for Booleans, some providers have kernels of Cast and Where only.
     Refuses when:
-    1. (never: the operator accepts truth values only, which are 0 and 1 as integers.)
+    1. (never: the operator accepts Booleans only, which are 0 and 1 as integers.)
     """
 
     exactness = "exact"
