@@ -29,4 +29,4 @@ from xoptim.match.view import (
 )
 
 GraphBuilderPatternOptimization = GraphView
-"""Another name of `GraphView`, for patterns that were written with it."""
+"""Another name of `GraphView`, for patterns that use this name."""

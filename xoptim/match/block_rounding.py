@@ -103,7 +103,7 @@ class RoundedWeights(NamedTuple):
 
 
 def nearest_blocks(matrix: Matrix, form: BlockFormat) -> Blocks:
-    """Quantize each number to the nearest integer, by the range of its block, extended to 0.
+    """Quantize each number to the nearest integer, by the range of its block and 0.
 
     Args:
         matrix: finite float32 numbers, of shape (rows, columns).

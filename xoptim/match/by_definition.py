@@ -87,7 +87,7 @@ class LoweringByDefinition(_ByDefinition):
         if AT_RUN_TIME in values.values():
             return self.none(m.nodes[0], msg="an attribute is computed at run time")
         if not all(math.isfinite(value) for value in values.values() if isinstance(value, float)):
-            # (2) of activations
+            # (2) in the docstrings of the patterns that lower activations
             return self.none(m.nodes[0], msg="an attribute is infinite or NaN")
         return m.derive(values=values)
 
@@ -230,7 +230,7 @@ def _constant(
 
 
 def _option(parameter: str) -> str:
-    """The name of the choice whether a factor is written."""
+    """The name of the option that a factor is written."""
     return f"{parameter} is written"
 
 
@@ -273,8 +273,8 @@ def _values(g: GraphView, m: Match, parameter: str) -> list[Any]:
 def _factors(body: FunctionProto) -> set[str]:
     """The attributes that a definition uses only as a factor of Mul or a divisor of Div.
 
-    The pattern may omit such a node if the value is 1. A definition whose output is an operand
-    times factors keeps its last factor, because a pattern needs a node.
+    The pattern may omit such a node if the value is 1. If the output is only an operand times
+    factors, the last factor is kept, because a pattern needs a node.
     """
     places: dict[str, str] = {}
     other_operands: set[str] = set()

@@ -42,7 +42,7 @@ def definition_patterns(domain: str, op_type: str) -> list[type[EasyPatternOptim
 class _PackLowering(LoweringByDefinition):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Refuse calls of a local function of another definition, and operator sets in which an
-        operator of the definition has another form.
+        operator of the definition differs.
         """
         graph = m.nodes[0].graph
         if graph is None or (self.domain, self.operator) in graph.model.hidden_operators:
@@ -56,20 +56,20 @@ class _PackFusion(FusionByDefinition):
     phase = "target"
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Refuse operator sets in which an operator of the definition has another form."""
+        """Refuse operator sets in which an operator of the definition differs."""
         if not _has_form_of(self.defined().body, g.main_opset):
             return self.none(m.nodes[0], msg=_OTHER_FORM)
         return super().validate_mapping(g, m)
 
 
-_OTHER_FORM: Final = "an operator of the definition has another form in this operator set"
+_OTHER_FORM: Final = "an operator of the definition differs in this operator set"
 _LOWER_DOC: Final = """{call} → {nodes}
 
     What: writes the nodes of the definition that a pack states.
     Why: only the runtime of the pack has a kernel of the operator.
     Refuses when:
     1. an attribute is computed, infinite or NaN.
-    2. an operator of the definition has another form in the operator set of the model.
+    2. an operator of the definition differs in the operator set of the model.
     3. a local function of the model has the name of the operator, and another definition.
     """
 _FUSE_DOC: Final = """{nodes} → {call}
@@ -78,7 +78,7 @@ _FUSE_DOC: Final = """{nodes} → {call}
     Why: the runtime of the pack has a kernel of the operator.
     Refuses when:
     1. a number does not fit the attribute.
-    2. an operator of the definition has another form in the operator set of the model.
+    2. an operator of the definition differs in the operator set of the model.
     """
 
 

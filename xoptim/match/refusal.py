@@ -23,7 +23,7 @@ class Refusal:
     Attributes:
         pattern: name of the pattern.
         node: the node that does not fit, ``None`` when it is no single node.
-        reason: the expectation; empty when the pattern gave none.
+        reason: why the condition failed; empty when the pattern gave no reason.
         file: source file of the condition.
         line: line of the condition.
         progress: how much of the match fitted; comparable only between refusals of one pattern.

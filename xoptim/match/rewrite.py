@@ -51,7 +51,7 @@ CONDITIONS: Final[Mapping[Condition, Callable[[Graph], Iterator[str]]]] = {
     "used": _unused,
     "stored": _unread,
 }
-"""The contradictions to each condition in a graph.
+"""For each condition, the function that yields its violations in a graph.
 
 - ``defined``: values are defined before they are read.
 - ``used``: something reads every node and initializer.
@@ -60,10 +60,10 @@ CONDITIONS: Final[Mapping[Condition, Callable[[Graph], Iterator[str]]]] = {
 
 
 def unmet(model: Model, conditions: Iterable[Condition]) -> str:
-    """The first contradiction to some conditions, empty when they hold."""
-    for contradictions in map(CONDITIONS.__getitem__, conditions):
+    """The first violation of some conditions, empty when they hold."""
+    for violations in map(CONDITIONS.__getitem__, conditions):
         for graph in model.graphs():
-            for text in contradictions(graph):
+            for text in violations(graph):
                 return text
     return ""
 
@@ -261,7 +261,7 @@ class Finding:
 
 
 class ModelPass(Rewrite):
-    """A rewrite that runs over a model: folding, merging, cleaning, navigators, global rewriters.
+    """A rewrite that runs over a model, such as folding, merging or a navigator.
 
     A selected pass keeps no state of a run: one instance runs on every model.
 

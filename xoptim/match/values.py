@@ -79,8 +79,8 @@ def is_finite(graph: Graph, name: str, depth: int = _MAX_DEPTH) -> bool:
 def not_known_finite(graph: Graph, nodes: Sequence[Node | None]) -> str:
     """The first operand of matched nodes that is not known to be finite.
 
-    Empty without a ``finite`` assumption about one input: patterns that need finite numbers then
-    run only if selected by name, or if all tensors are assumed to be finite.
+    Empty if no input is assumed to be finite: patterns that need finite numbers then run only if
+    selected by name, or if all tensors are assumed to be finite.
     """
     if not graph.model.assumptions.about("finite"):
         return ""
