@@ -12,7 +12,7 @@ from ._cycles import Cycle, copy_source
 _RANK: Final = 3
 """The rank of a tensor of all steps."""
 _MAX_OPS: Final = 4
-"""Maximum operators between the number of an iteration and an index."""
+"""Maximum number of operators between the number of an iteration and an index."""
 
 
 class StepInput(NamedTuple):
@@ -47,7 +47,7 @@ class Stacked(NamedTuple):
 
 
 def input_of(g: GraphView, loop: Cycle, name: str) -> StepInput | None:
-    """The tensor of which a value in the body is one step per iteration, in order, or ``None``."""
+    """The tensor from which a value in the body takes one step per iteration, or ``None``."""
     index = None
     if loop.first_input:
         node = loop.body.producer(name)
@@ -71,7 +71,7 @@ def input_of(g: GraphView, loop: Cycle, name: str) -> StepInput | None:
     axis %= _RANK
     if loop.first_input:
         count = _count(g, loop)
-        # Of n steps, the last one is n - 1, and -1.
+        # The last of n steps has the index n - 1 or -1.
         if count is None or count != shape[axis] or index is None:
             return None
         if index.start not in ((-1, count - 1) if is_reversed else (0,)):
@@ -119,7 +119,7 @@ def _count(g: GraphView, loop: Cycle) -> Dim | None:
 
 
 def _goes_on(g: GraphView, loop: Cycle) -> bool:
-    """Whether the conditions of a Loop are always true, so that only the number ends it."""
+    """Whether the conditions of a Loop are always true, so that only the trip count ends it."""
     first, last = loop.node.input[1], loop.body.outputs[0]
     begins = not first or bool(g.get_constant_scalar(first))
     is_copy = copy_source(loop.body, last) == loop.body.inputs[1]

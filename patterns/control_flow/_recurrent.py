@@ -37,7 +37,7 @@ class Chain:
 
 
 def weights_before(g: GraphView, last: Cell, read: Read) -> Weights | None:
-    """The weights of a cell if it reads the state of another cell; ``None`` otherwise."""
+    """The weights of a cell if it reads the state of a cell with equal weights, else ``None``."""
     for state in last.states():
         parts = weights_of(last, state)
         before = read(g, state) if parts is not None and state else None

@@ -15,7 +15,7 @@ from .._shapes import uniform_value, unstretched
 _TENSOR: Final = 3
 """The rank of a tensor of all steps."""
 _MAX_BIAS: Final = 1 << 20
-"""Maximum elements of a constant that is read as a bias."""
+"""Maximum number of elements of a constant that is read as a bias."""
 _MAX_SUMMANDS: Final = 32
 Columns = tuple[str, int, int]
 """A matrix, and a range of its columns: the first column, and the end after the last one."""

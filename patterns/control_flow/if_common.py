@@ -50,7 +50,7 @@ class IfCommonPattern(PatternOptimization):
     1. no node is equal in both branches, all results differ, and all results are read.
     2. a common node computes a result of one branch, but not of the other one. The branch would
        need an Identity instead of the node, which saves nothing.
-    3. a branch has sparse initializers, or another number of results than the If.
+    3. a branch has sparse or overridable initializers, or another number of results than the If.
     """
 
     anchors = ("If",)

@@ -19,7 +19,7 @@ class LoopInvariantPattern(PatternOptimization):
        operators on few elements of known shapes cannot.) Or there may be no iteration, and a result
        is stacked: the shape of an empty stack depends on what runtimes infer in the body.
     3. the node computes an output of the body: an Identity would replace it, which saves nothing.
-    4. the body has sparse initializers.
+    4. the body has sparse or overridable initializers.
     """
 
     anchors = ("Loop", "Scan")

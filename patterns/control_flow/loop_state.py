@@ -17,7 +17,7 @@ class LoopStatePattern(PatternOptimization):
     nodes of the body cannot be folded with its value.
     Refuses when:
     1. all states change and all results are needed.
-    2. the body has sparse initializers, or defines another value of the same name.
+    2. the body has sparse or overridable initializers, or defines another value of the same name.
     3. a state does not change, but a stacked result may be empty. Its shape then depends on what
        runtimes infer in the body, and they may infer more for a value from outside.
     """

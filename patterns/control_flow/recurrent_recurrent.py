@@ -42,7 +42,11 @@ class RecurrentRecurrentPattern(PatternOptimization):
                 break
             chain.insert(0, before)
         if len(chain) < 2 or _is_special(node):  # (1) (2)
-            return self.none(node, msg="other states, weights or attributes, or a direction")
+            return self.none(
+                node,
+                msg="the states are not those of an operator with equal weights and attributes,"
+                " or direction, layout or sequence_lens is not supported",
+            )
         count = _states(node)
         inner = [
             (name, after)
@@ -55,9 +59,9 @@ class RecurrentRecurrentPattern(PatternOptimization):
         sizes = [shape[0] for shape in shapes if len(shape) == _RANK]
         steps = [size for size in sizes if isinstance(size, int) and size]
         if len(steps) < len(shapes) or len({shape[1:] for shape in shapes}) > 1:  # (4)
-            return self.none(node, msg="unknown numbers of steps, or other batches")
+            return self.none(node, msg="a number of steps is unknown or 0, or the batches differ")
         if depends_on(g, [operator.input[0] for operator in chain], {*chain}):  # (5)
-            return self.none(node, msg="an input depends on an operator before")
+            return self.none(node, msg="an input depends on a preceding operator of the chain")
         return MatchResult(self, chain, partial(_write, steps))
 
     examples = Example.only(

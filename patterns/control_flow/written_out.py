@@ -35,7 +35,7 @@ class IfConstantPattern(_WrittenOut):
     Why: no node is fused or folded across the border of a subgraph.
     Refuses when:
     1. the condition is not constant.
-    2. the branch has sparse initializers, which cannot be moved.
+    2. the branch has sparse or overridable initializers, which cannot be moved.
     """
 
     anchors = ("If",)
@@ -68,11 +68,11 @@ class LoopNeverPattern(_WrittenOut):
     """
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        rounds = g.get_constant_scalar(node.input[0]) if node.input[0] else None
+        count = g.get_constant_scalar(node.input[0]) if node.input[0] else None
         condition = (
             g.get_constant_scalar(node.input[1]) if len(node.input) > 1 and node.input[1] else None
         )
-        if not (rounds is not None and rounds <= 0) and (condition is None or condition):  # (1)
+        if not (count is not None and count <= 0) and (condition is None or condition):  # (1)
             return self.none(node, msg="the loop may have iterations")
         if len(node.output) > len(node.input) - 2:  # (2)
             return self.none(node, msg="the loop has scan outputs")
@@ -100,7 +100,7 @@ class LoopOncePattern(_WrittenOut):
     Why: no node is fused or folded across the border of a subgraph.
     Refuses when:
     1. the number of iterations is not known to be 1, or the initial condition not known to be true.
-    2. the body has sparse initializers, which cannot be moved.
+    2. the body has sparse or overridable initializers, which cannot be moved.
     """
 
     min_opset = 13
@@ -130,7 +130,7 @@ class LoopUnrollPattern(_WrittenOut):
     1. the number of iterations is not known to be 2 to 64, or a condition may end the loop earlier.
     2. the unrolled loop would have more nodes than the Loop and its body. Nodes that depend only on
        the number of the iteration do not count.
-    3. the body has sparse initializers, which cannot be moved.
+    3. the body has sparse or overridable initializers, which cannot be moved.
     """
 
     exactness = "rounding"
@@ -142,7 +142,11 @@ class LoopUnrollPattern(_WrittenOut):
         count, body = loop.iterations(g), loop.body
         goes_on = g.inside(body).get_constant_scalar(body.outputs[0])
         if count is None or not 2 <= count <= _MAX_ITERATIONS or not goes_on:  # (1)
-            return self.none(node, msg="the number of iterations is unknown, or not from 2 to 64")
+            return self.none(
+                node,
+                msg="the number of iterations is unknown, or not from 2 to 64,"
+                " or a condition may end the loop",
+            )
         unrolled_size = size_of_rounds(g, body, count) + (count + 1) * len(loop.stacks())
         if unrolled_size > 1 + size_of(list(body.nodes)):  # (2)
             return self.none(node, msg="the unrolled loop would have more nodes")
@@ -167,7 +171,7 @@ class ScanOncePattern(_WrittenOut):
     differ.)
     Refuses when:
     1. the number of steps is not known to be 1.
-    2. the body has sparse initializers, which cannot be moved.
+    2. the body has sparse or overridable initializers, which cannot be moved.
     """
 
     anchors = ("Scan",)
@@ -198,11 +202,11 @@ def rounds(body: Graph, count: int, g: PatternRewriter, node: Node) -> list[Node
     pieces: list[list[str]] = [[] for _ in results[states:]]
     nodes: list[Node] = []
     for number in range(count):
-        first = g.make_initializer("", np.array(number), source="round")
+        iteration = g.make_initializer("", np.array(number), source="round")
         is_last = number == count - 1
         after = results[:states] if is_last else [g.unique_name(name) for name in results[:states]]
         stacked = [g.unique_name(name) for name in results[states:]]
-        inputs = dict(zip(body.inputs, (first, holds, *carried), strict=True))
+        inputs = dict(zip(body.inputs, (iteration, holds, *carried), strict=True))
         nodes += g.splice(body, inputs, [g.unique_name("goes_on"), *after, *stacked])
         for place, name in enumerate(stacked):
             pieces[place].append(name)
