@@ -30,7 +30,7 @@ class HardSwishPattern(EasyPatternOptimization):
     derives = ("has_hard_swish",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        # (1) HardSigmoidPattern matches the second factor if the factor itself is divided by 6.
+        # (1) If the Clip itself is divided by 6, HardSigmoidPattern matches this Div or Mul.
         clipped = g.op.Clip(
             g.op.Add(x, 3.0), min=lambda value: value == 0, max=lambda value: value == 6
         )

@@ -90,7 +90,7 @@ class QuickGeluPattern(_SpelledOut):
     slower for other factors.
     Refuses when:
     1. the provider has no kernel of QuickGelu for the type.
-    2. alpha is not a number, or does not fit the attribute.
+    2. alpha is not a constant scalar, or does not fit the attribute.
     """
 
     phase = "target"
