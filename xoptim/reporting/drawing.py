@@ -38,8 +38,8 @@ class DrawnNode:
 
 @dataclass(slots=True)
 class Drawing:
-    """A model as it is drawn: nodes of all graphs in order, and name, type, shape and small value
-    of each value.
+    """A model as it is drawn: the nodes of all graphs in order, and the name and description of
+    each value. The description has type, shape and, if it is small, the constant.
 
     ``inputs`` are the numbers of the model's inputs without a default; ``index`` gives the numbers
     of the nodes of the model.

@@ -158,8 +158,8 @@ def _place(box: ScopeBox) -> None:
 
     Edges against the order (scopes may depend on each other) go upwards.
 
-    igraph lays out one connected part at a time: with several, version 1.0 mixes up the bends of
-    their edges, and reads beyond them. The parts are then placed next to each other.
+    Each connected part is laid out on its own, to the right of the preceding ones. With several
+    parts, igraph 1.0 mixes up the bends of their edges, and reads beyond them.
     """
     box.rows = _layers(box)
     edges = [(min(ends), max(ends)) for ends in box.edges]

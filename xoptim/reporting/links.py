@@ -56,7 +56,7 @@ class Journal:
 
 
 class Recorder:
-    """Records the optimizations of one model: a verification may need several, and keeps one.
+    """Records all optimizations of one model: verification may repeat the optimization.
 
     Raises `MissingLibraryError` when a library of the report is not installed.
     """
@@ -293,7 +293,7 @@ def _explain_rest(before: Drawing, after: Drawing, links: Links) -> None:
 def _changes(
     before: Drawing, after: Drawing, steps: Sequence[RewriteStep], links: Links
 ) -> list[Change]:
-    """The rewrites; nodes that a later rewrite removed again are followed in both directions."""
+    """The rewrites, with origins or successors in place of nodes that are in neither drawing."""
     removed_by = {node: place for place, step in enumerate(steps) for node in step.removed}
     made_by = {node: place for place, step in enumerate(steps) for node in step.added}
     origins: dict[int, list[int]] = {}
