@@ -208,7 +208,7 @@ def make_entry(
     for key in sorted(metadata_of(class_of(item))):
         if mistake := fault(key, getattr(item, key)):
             raise TypeError(f"{name!r}: {key} {mistake}")
-    # Patterns that undo others are selected on purpose, and not by words about their quality.
+    # Patterns of the phase ``lower`` undo others: their exactness and status do not select them.
     is_lowering = item.phase == LOWER and not is_pass(item)
     grades = () if is_lowering else (item.exactness, item.status)
     base = extra.union((GLOBAL if is_pass(item) else item.phase, *grades), item.tags)

@@ -1,4 +1,6 @@
-"""The names for another view of the installed rewrites, such as Theano's database."""
+"""The names that a view of the installed rewrites needs, such as Theano's ``optdb`` in
+`xoptim.dialects`.
+"""
 
 from xoptim.catalogue.entries import (
     POSITIONS as POSITIONS,

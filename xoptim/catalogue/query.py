@@ -74,7 +74,7 @@ class Query:
         and `UnknownPatternError` when no word follows a sign.
         """
         if isinstance(selection, Query) and selection.is_of_words:
-            return selection  # as a part of another query, its answer would not be stored
+            return selection  # as a step of another query, its answer would not be cached
         steps: list[Step] = []
         alone = selection is None or isinstance(selection, (str, Query, type, Rewrite))
         if not alone and not isinstance(selection, Iterable):

@@ -311,7 +311,7 @@ def compile_patterns() -> None:
     for item in installed_patterns().values():
         pattern = shared(item)
         if isinstance(pattern, PatternOptimization):
-            with suppress(Exception):  # the loop reports the error
+            with suppress(Exception):  # the optimization reports the error
                 pattern.anchor_keys()
 
 
