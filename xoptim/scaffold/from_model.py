@@ -308,7 +308,7 @@ def _text(graph: onnx.GraphProto) -> str:
             line, _WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
         )
     )
-    # a string of several words is not wrapped
+    # wrapping may break a string of several words: the text then stays as it is
     result = next((form for form in (wrapped, text) if _same_nodes(graph, form)), None)
     if result is None:
         faulty = (node for node in graph.node if not _is_expressible(node))
@@ -339,6 +339,6 @@ def _same_nodes(graph: onnx.GraphProto, text: str) -> bool:
 
 
 def _identity(node: onnx.NodeProto) -> object:
-    """The properties that all forms of a node share, so without numbers and tensors."""
+    """The properties by which nodes are compared: all but numbers and tensors in attributes."""
     attributes = sorted((a.name, a.type, a.s, *a.strings) for a in node.attribute)
     return (node.op_type, node.domain, *node.input, "→", *node.output, attributes)

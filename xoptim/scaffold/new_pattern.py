@@ -23,8 +23,8 @@ from xoptim.system.temporary import make_folder, write_file
 def pattern_from_model(class_name: str, model: Any, nodes: Sequence[str]) -> str:
     """The text of a pattern file that finds some nodes of a model wherever they occur.
 
-    The replacement is a call of a local function with the same body. A formatter breaks the lines
-    that are too long. Raises `ModelError` when the nodes cannot be a pattern.
+    The replacement is a call of a local function with the same body. Long lines are left to a
+    formatter. Raises `ModelError` when the nodes cannot be a pattern.
 
     Args:
         class_name: the name of the pattern.
