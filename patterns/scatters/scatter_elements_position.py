@@ -16,7 +16,7 @@ class ScatterElementsPositionPattern(EasyPatternOptimization):
     """
 
     min_opset = 11
-    before = {"ScatterElementsExpand": "no indices are expanded where a position is replaced"}
+    before = {"ScatterElementsExpand": "it removes the ScatterElements"}
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Symbol, u: Symbol) -> Symbol:
         return g.op.ScatterElements(x, i, u, axis=g.capture("axis"), reduction="none")  # (2)
