@@ -31,7 +31,7 @@ _OPERATORS: Final = frozenset(
         "LessOrEqual",
     )
 )
-"""Operators that give equal elements equal results, at every index and on every machine."""
+"""Elementwise operators with the same results on every machine."""
 _COSTS: Final = {"Identity": 0, "Where": 3}
 """Relative times on onnxruntime's CPU provider; 1 for all other operators."""
 _MAX_CHAIN: Final = 16

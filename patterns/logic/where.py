@@ -31,7 +31,7 @@ class ConstantWherePattern(_Where):
     What: returns the only branch that the condition can select.
     Why: saves a copy of the tensor, and the other branch is not computed.
     Refuses when:
-    1. the condition is not a constant with equal elements.
+    1. the condition is not a constant with equal elements, and the branches differ.
     2. the branch may be broadcast to the shape of the condition or of the other branch.
     """
 
@@ -66,7 +66,7 @@ class NotWherePattern(_Where):
     What: swaps the branches instead of negating the condition.
     Why: one fewer pass over the condition.
     Refuses when:
-    1. Not computes a branch instead of the condition (checked by the matcher).
+    1. Not is a branch of the Where, not its condition (checked by the matcher).
     """
 
     interior = "keep"
