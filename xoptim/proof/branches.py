@@ -36,11 +36,11 @@ class Branch:
 
 
 ALL: Final = Branch()
-"""The case of all sizes from 1."""
+"""The case in which every size is at least 1."""
 
 
 def with_indices(branch: Branch, place: int, tensor: Tensor) -> Branch:
-    """The case with an index for each axis of an output, whose names no other output has."""
+    """The case with an index for each axis of output ``place``; the names include ``place``."""
     names = [f"{INDEX}{place}.{axis}" for axis in range(tensor.rank)]
     extents = dict(zip(names, tensor.shape, strict=True))
     indices = tuple(index_symbol(name, extent) for name, extent in extents.items())
@@ -48,7 +48,7 @@ def with_indices(branch: Branch, place: int, tensor: Tensor) -> Branch:
 
 
 def by_size(branch: Branch, cases: Sequence[Mapping[str, Dim]]) -> list[Branch]:
-    """The case with sizes replaced; its indices are those of other shapes."""
+    """The case for each replacement of sizes, without its indices and the conditions on them."""
     new = []
     for values in cases:
         sizes = {name: substitute(dim, values) for name, dim in branch.sizes.items()}
@@ -87,7 +87,8 @@ def _with_index(branch: Branch, name: str, new: Dim, extents: Mapping[str, Dim])
 def by_sign(case: Case, branch: Branch, condition: SymbolicDim) -> list[Branch]:
     """The cases in which an expression is at least 0, and below 0.
 
-    An index is cut in two ranges, or takes its few values, where that answers the question.
+    With one index, its range is cut in two where that decides the sign. With several, the shortest
+    one takes each of its values if they are few.
     """
     symbols = symbols_of(condition)
     if any(name[0] in "@&$" for name in symbols):
@@ -110,7 +111,7 @@ def by_sign(case: Case, branch: Branch, condition: SymbolicDim) -> list[Branch]:
 
 
 def by_value(branch: Branch) -> list[Branch]:
-    """The cases of each value of the index with the fewest values; none where all have many."""
+    """The cases of each value of the index with the fewest values; empty if these are many."""
     name = min(branch.extents, key=lambda name: _extent_of(branch, name), default="")
     is_short = bool(name) and _extent_of(branch, name) <= _MAX_ENUMERATED
     return _values_of(branch, name) if is_short else []
@@ -131,6 +132,6 @@ def _cut(case: Case, branch: Branch, name: str, first: Dim) -> list[Branch]:
 
 
 def _extent_of(branch: Branch, name: str) -> int:
-    """The number of values of an index, a large one where it is a size."""
+    """The number of values of an index; a symbolic one counts as too many to enumerate."""
     extent = branch.extents[name]
     return extent if isinstance(extent, int) else _MAX_ENUMERATED + 1

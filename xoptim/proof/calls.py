@@ -51,8 +51,8 @@ class Call:
         operands: one per input, ``None`` for one that is omitted.
         results: facts about each output.
         captured: what the subgraphs of the node read, by name.
-        known: the integers of each input where they are known; the graph has those of the case that
-            was read last.
+        known: the integers of each input where they are known in this case; ``graph`` may already
+            have those of another case.
         read_body: the outputs of a subgraph, given the tensors of its inputs and the number of
             loops around it.
         depth: the number of loops around the node.
@@ -125,7 +125,7 @@ class Call:
         return None if tensor is None else tensor.numpy()
 
     def axes(self, name: str = "axes", index: int = 1) -> list[int] | None:
-        """The axes in an attribute or an operand, ``None`` where there are none; as written."""
+        """The axes in an attribute or an operand, also negative; ``None`` where there are none."""
         written = self.node.attribute.get(name)
         if written is not None:
             return list(written)
@@ -205,10 +205,9 @@ def denotes(*op_types: str, domain: str = "") -> Callable[[_Denotation], _Denota
 
 
 def settled(element: Element, dtype: int) -> Element:
-    """An integer after sums and products in its type, as an operator reads it.
+    """The element as an operator reads it: a sum or product of integers, wrapped to its type.
 
-    The sums and products of integers wrap around: only what is in range is the integer itself. An
-    element that is one factor was computed in its type.
+    A single factor is already in the range of its type.
     """
     if not is_integer(dtype) or element.single is not None:
         return element
@@ -257,7 +256,7 @@ def is_arithmetic(call: Call) -> bool:
 
 
 def is_ring(call: Call, dtype: int) -> bool:
-    """Whether the numbers of a type are added and multiplied as in a ring."""
+    """Whether a type is added and multiplied as in a ring: `RING_TYPES`; floats unless exact."""
     return dtype in RING_TYPES or (is_float(dtype) and not call.case.is_exact)
 
 
@@ -285,7 +284,7 @@ def _pointwise(call: Call) -> Tensor:
 def pointwise_function(call: Call, without: Sequence[str] = ()) -> Callable[..., Element]:
     """The operator as a function without laws of an element of each operand.
 
-    ``without``: attributes that say which elements these are.
+    ``without``: attributes that do not count.
     """
     present = [x for x in call.operands if x is not None]
     is_commutative = has_trait(call.node.domain, call.node.op_type, Trait.COMMUTATIVE)
@@ -338,7 +337,7 @@ def captured_names(node: Node) -> list[str]:
     for body in node.bodies.values():
         inner_names = (name for inner in body.nodes for name in reads(inner))
         names.update(name for name in (*body.outputs, *inner_names) if not body.defines(name))
-    return sorted(names)  # operands included: the key has no names of operands
+    return sorted(names)  # also names that are operands: the key does not have those
 
 
 def _whole_result(

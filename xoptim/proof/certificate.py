@@ -176,11 +176,12 @@ def _texts(document: Mapping[str, Any], name: str) -> list[str]:
 def fingerprint(path: Path) -> str:
     """SHA-256 of a model file, in hexadecimal.
 
-    For a model with external data, it is that of the digests of the model file and of all files of
-    weights, in the order of the locations that the model states.
+    With external data: SHA-256 of the digests of the model file and of its weight files, in the
+    order of the locations that the model states.
 
     Raises:
-        ModelError: when the model or its weights cannot be read.
+        ModelError: when the model cannot be read.
+        CertificateError: when a file cannot be read for its digest.
     """
     source = Source(path)
     locations = external_locations(source.proto)

@@ -86,9 +86,9 @@ class Change:
         return self._proved([link.node for link in old], new, results, {}, "stacks")
 
     def of_operator_set(self) -> Grade:
-        """The weakest grade of the proofs of all nodes by their definitions in both operator sets.
+        """Prove each node by its definitions in both operator sets; returns the weakest grade.
 
-        Raises `Unproved` where one is missing.
+        Raises `Unproved` where a node is not proved.
         """
         self._require_plain("subgraphs or local functions in another operator set")
         names = {*self._constants, *self._ports[0]}

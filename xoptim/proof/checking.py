@@ -216,7 +216,7 @@ def _name(obligation: Obligation) -> str:
 
 
 def _without_claims(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model without the shapes that it declares for what it computes, which may be wrong.
+    """Remove the declared shapes of intermediate results and outputs, which may be wrong.
 
     The model itself is changed.
     """

@@ -22,7 +22,7 @@ _MAX_ELEMENTS: Final = 1 << 22
 _ULPS: Final = 8
 _ULPS_OF_16_BITS: Final = 2
 _MAX_USUAL_WIDTH: Final = 16
-"""Where the terms of a constant cancel, the allowed difference is a larger multiple of it."""
+"""Multiple of the usual tolerance above which a wider one, where terms cancel, is a premise."""
 _EPSILONS: Final[dict[int, tuple[float, float]]] = {
     TensorProto.BFLOAT16: (2.0**-8, 2.0**-133),
     TensorProto.FLOAT16: (2.0**-11, 2.0**-24),
@@ -52,7 +52,7 @@ class Precision:
 
 
 def precision_of(dtypes: Collection[int]) -> Precision:
-    """The precision of constants that are computed of some types: that of the least precise one."""
+    """The precision of constants that are computed from these types: the least precise one's."""
     dtype = next((dtype for dtype in _EPSILONS if dtype in dtypes), TensorProto.FLOAT)
     epsilon, smallest = _EPSILONS[dtype]
     is_short = dtype in (TensorProto.BFLOAT16, TensorProto.FLOAT16)
@@ -95,12 +95,12 @@ class Condition:
 
     @property
     def is_open(self) -> bool:
-        """Whether it depends on constants that may have any elements."""
+        """Whether it depends on an `AnyArray`, a constant of unknown elements."""
         return any(map(_is_open, (base for x in (*self.left, *self.right) for base, _ in x.powers)))
 
     @property
     def is_of_elements(self) -> bool:
-        """Whether an element of a constant is one of another constant, without arithmetic."""
+        """Whether each side is a single factor, without arithmetic."""
         sides = self.left, self.right
         return all(
             len(side) == 1 and side[0].number == 1 and [p for _, p in side[0].powers] == [1]
@@ -108,10 +108,9 @@ class Condition:
         )
 
     def share(self, arrays: Sequence[Array] = ()) -> float | None:
-        """The largest share of a coefficient by which it was allowed to differ; ``None`` where the
-        sums differ by more.
+        """The largest relative tolerance of a coefficient; ``None`` where the sums differ by more.
 
-        ``arrays``: the elements of the constants that may have any, by their places.
+        ``arrays``: the elements of each `AnyArray`, by its ``place``.
         """
         grid = _grid(self.sizes)
         a, magnitude_a = _Sums(arrays).sum(self.left, grid)
@@ -126,10 +125,10 @@ class Condition:
         return _share(limit, np.maximum(np.abs(a), np.abs(b))) if is_close else None
 
 
-def _share(limit: Array, sizes: Array) -> float:
-    """The largest quotient of a limit and a size, where the limit is not 0."""
+def _share(limit: Array, magnitudes: Array) -> float:
+    """The largest quotient of a limit and a magnitude, where the limit is not 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        shares = np.where(limit > 0, limit / sizes, 0.0)
+        shares = np.where(limit > 0, limit / magnitudes, 0.0)
     return float(shares.max(initial=0.0))
 
 
@@ -162,7 +161,7 @@ Sizes: TypeAlias = tuple[tuple[str, int], ...]
 
 
 def sizes_of(names: Iterable[str], extents: Extents) -> Sizes:
-    """The extents of some indices, which are numbers."""
+    """The extents of some indices; raises `Unproved` for symbolic ones, or too many elements."""
     pairs = [(name, extents.get(name)) for name in names]
     sizes = tuple((name, size) for name, size in pairs if isinstance(size, int))
     if len(sizes) < len(pairs) or math.prod(size for _, size in sizes) > _MAX_ELEMENTS:
@@ -177,7 +176,7 @@ def _grid(sizes: Sizes) -> _Grid:
 
 
 def _is_open(base: Factor) -> bool:
-    """Whether a factor that is constant depends on constants that may have any elements."""
+    """Whether a factor that is constant depends on an `AnyArray`."""
     if base.key[0] == CONSTANT:
         return isinstance(base.key[1], AnyArray)
     elements = (arg for arg in base.args if isinstance(arg, Element))
@@ -186,7 +185,7 @@ def _is_open(base: Factor) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """Computes coefficients, with these elements of the constants that may have any."""
+    """Computes coefficients, with these elements of each `AnyArray`."""
 
     arrays: Sequence[Array]
 
@@ -214,7 +213,7 @@ class _Sums:
     def _product(
         self, powers: Iterable[tuple[Factor, int]], number: float, grid: _Grid
     ) -> tuple[Array, Array]:
-        """A product of constants at all indices, and the magnitude that it is rounded by."""
+        """A product of constants at all indices, and the magnitude that scales its tolerance."""
         result: Any = np.asarray(number)
         magnitude: Any = np.asarray(abs(number))
         is_plain = True  # whether the magnitude is that of the product
@@ -232,8 +231,8 @@ class _Sums:
         return result, np.abs(result) if is_plain else magnitude
 
     def _value(self, base: Factor, grid: _Grid) -> tuple[Array, Array | None]:
-        """The value of a constant factor at all indices, and the magnitude that it is rounded by;
-        ``None`` for that of the value.
+        """The value of a constant factor at all indices, and the magnitude that scales its
+        tolerance; ``None`` for the magnitude of the value.
         """
         stored = base.key[-1]
         if isinstance(stored, Stored | AnyArray):
@@ -259,9 +258,7 @@ class _Sums:
 
 
 def _taken(array: Array, indices: Sequence[Array]) -> Array:
-    """The elements of an array at indices that broadcast with each other; those out of range are
-    not read.
-    """
+    """The elements of an array at indices that broadcast with each other, clipped to the array."""
     axes: list[int] = []
     for index, size in zip(indices, array.shape, strict=True):
         is_whole = index.size == size > 1 and bool((index.reshape(-1) == np.arange(size)).all())

@@ -21,7 +21,7 @@ _MAX_COMPOSED: Final = 1 << 22
 def constant(stored: Stored, indices: Sequence[Dim]) -> Element:
     """An element of an integer or floating-point constant.
 
-    It is one of the part of the array that the indices reach, so equal parts of two arrays are
+    The array is reduced to the part that the indices reach, so that equal parts of two arrays are
     equal.
     """
     array = stored.array
@@ -76,7 +76,7 @@ def _taken(array: np.ndarray[Any, Any], axis: int, index: SymbolicDim) -> tuple[
 
 
 def _read_from_constant(index: Dim) -> Factor | None:
-    """The element of a constant that an index is, ``None`` for another index."""
+    """The element of a constant that is used as an index, ``None`` for any other index."""
     name = None if isinstance(index, int) or not index.is_symbol else next(iter(index.symbols))
     content = name.content if isinstance(name, ElementName) else None
     position = content.single if isinstance(content, Element) else None
@@ -89,8 +89,9 @@ def _read_from_constant(index: Dim) -> Factor | None:
 
 
 def _composed(stored: Stored, indices: Sequence[Dim], axis: int, read: Factor) -> Element | None:
-    """An element of a constant at an index that is an element of another constant, as an element of
-    one constant; ``None`` where that one would be large.
+    """``stored`` at an index that is an element of another constant, composed into one constant.
+
+    ``None`` where that would be large, or an index is out of range.
     """
     array, places = stored.array, read.key[1]
     assert isinstance(places, Stored)

@@ -26,7 +26,7 @@ JOINS: Final[frozenset[OperatorKey]] = frozenset(
     ("", name)
     for name in ("Concat", "ConstantOfShape", "Pad", "Shape", "Size", "SequenceConstruct")
 )
-"""Operators that do not read elements which are not there, although their results have elements."""
+"""Operators whose results may have elements although an operand is empty."""
 
 
 def check_empty(call: Call, results: Sequence[Tensor], names: Sequence[str]) -> None:

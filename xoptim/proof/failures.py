@@ -80,7 +80,7 @@ def _is_in_range(graph: Graph, node: Node) -> bool:
 
 
 def _constant(graph: Graph, name: str) -> np.ndarray[Any, Any] | None:
-    """A constant, which may be converted to other integers."""
+    """A constant of integers, or the constant before a Cast to integers."""
     producer = graph.producer(name)
     is_converted = producer is not None and (producer.domain, producer.op_type) == ("", "Cast")
     stored = graph.tensor(producer.input[0] if producer is not None and is_converted else name)

@@ -1,5 +1,5 @@
-"""Equality of normal forms whose constants were computed before: coefficients are numbers within
-some ulps of the sum of the magnitudes that they are made of.
+"""Equality of normal forms up to folded constants: coefficients may differ by some ulps of the sum
+of the magnitudes of their terms.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Closeness:
         extents: those of the indices of the case.
         dtype: the type of the elements.
         dtypes: the types of the constants that were found close, and ``dtype``.
-        width: the largest share of a constant by which it was allowed to differ.
-        conditions: on constants that may have any elements; the elements are close if all hold.
+        width: the largest relative tolerance of a constant.
+        conditions: on each `AnyArray`; the elements are close if all hold.
     """
 
     extents: Extents
@@ -56,7 +56,7 @@ class Closeness:
         return self._same(self._settled(left, {}), self._settled(right, {}), {})
 
     def _settled(self, value: Element, outer: Extents) -> Element:
-        """The element, whose functions have the arguments met before in place of close ones."""
+        """The element with each argument of a function replaced by the first close one met."""
         parts: list[Element] = []
         for (bounds, powers), number in value.terms.items():
             extents = {**outer, **dict(bounds)}
@@ -138,7 +138,7 @@ def _bounds(key: tuple[Any, ...]) -> dict[str, Dim]:
 
 
 def _by_skeleton(value: Element) -> _Skeleton:
-    """The coefficients of the products of what is not constant."""
+    """The coefficients of an element, grouped by the product of factors that are not constant."""
     groups: _Skeleton = {}
     for (bounds, powers), number in value.terms.items():
         rest = {base: power for base, power in powers if not _is_constant(base)}

@@ -36,10 +36,9 @@ class General:
 def generalized(models: Sequence[onnx.ModelProto]) -> General | None:
     """Both sides of a rewrite with inputs in place of the large constants.
 
-    A proof for all values of these inputs is one for the constants, which are finite numbers.
-    ``None`` where there are no such constants, or a constant has another value on each side. A
-    constant that only one side reads is kept where all its elements are equal: a rewrite depends on
-    zeros.
+    A proof for all finite values of these inputs is one for the constants. ``None`` where there are
+    no such constants, one is not finite, or one differs between the sides. A constant that only one
+    side reads is kept where all its elements are equal: a rewrite depends on zeros.
     """
     before, after = (_stored(model) for model in models)
     tensors: dict[str, onnx.TensorProto] = {}

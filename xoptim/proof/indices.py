@@ -95,7 +95,7 @@ class SizeSplit(CaseSplit):
 DEADLINE: Final[ContextVar[float]] = ContextVar("DEADLINE", default=math.inf)
 """The time of the `CLOCK` at which a proof ends."""
 CLOCK: Final[ContextVar[Callable[[], float]]] = ContextVar("CLOCK", default=time.thread_time)
-"""What tells the time in seconds: that of the CPU, so other programs make no difference."""
+"""The clock, in seconds: CPU time of the thread, so that other programs make no difference."""
 
 
 def check_time() -> None:
@@ -247,7 +247,7 @@ class Case:
         return self._sizes.setdefault(key, size)
 
     def is_at_least_zero(self, dim: Dim) -> bool | None:
-        """Whether an expression is at least 0; ``None`` where that differs, or is not found."""
+        """Whether an expression is at least 0; ``None`` if only for some values, or not found."""
         if isinstance(dim, int):
             return dim >= 0
         if dim not in self._signs:
@@ -255,7 +255,7 @@ class Case:
         return self._signs[dim]
 
     def decide(self, dim: Dim) -> bool:
-        """Whether an expression is at least 0; raises `SignSplit` where that differs."""
+        """Whether an expression is at least 0; raises `SignSplit` where that is not known."""
         answer = self.is_at_least_zero(dim)
         if answer is None:
             assert isinstance(dim, SymbolicDim)
@@ -304,7 +304,7 @@ class Case:
         return quotient + floor_div(rest, size), mod(rest, size)
 
     def _split(self, rest: Dim, size: Dim) -> None:
-        """Raise `IndexSplit` where a part of an index makes a multiple of ``size``."""
+        """Raise `IndexSplit` where the outer part of a split index is a multiple of ``size``."""
         names = symbols_of(rest) & self.extents.keys()
         for name in sorted(names):
             parts = None if name.startswith(PLACE) else linear_parts(rest, name)

@@ -43,7 +43,7 @@ FLOOR: Final = "floor"
 WRAPPED: Final = "wrapped"
 """Kind of a factor that is an integer modulo a power of 2, in the range of a type."""
 QUOTIENT: Final = "quotient"
-"""Kind of a factor that is a quotient of integers, rounded to 0."""
+"""Kind of a factor that is a quotient of integers, rounded toward 0."""
 POSITION: Final = "position"
 """Kind of a factor that is an index along an axis, counted from the start."""
 LOG: Final = "log"
@@ -85,7 +85,7 @@ class Stored:
 
     @property
     def digest(self) -> bytes:
-        """What tells the array from others, in 16 bytes."""
+        """A digest of the type, the shape and the elements, 16 bytes."""
         label = f"{self.array.dtype} {self.array.shape}".encode()
         return digest_of(label, self._bits.tobytes())
 

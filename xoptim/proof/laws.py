@@ -168,7 +168,7 @@ def extreme(kind: str, *elements: Element) -> Element:
 
 
 def _scale_of(value: Element) -> tuple[Any, Fraction]:
-    """The magnitude of the first coefficient, after what orders it."""
+    """The sort key of the first term, and the magnitude of its coefficient."""
     first = first_term(value)
     return order_of_term(first), abs(Fraction(value.terms[first]))
 
@@ -219,7 +219,7 @@ def is_positive(value: Element) -> bool:
 
 
 def exponentials_of(value: Element) -> list[tuple[Factor, int]]:
-    """What makes the least power of each exponential in the terms of a positive element 0."""
+    """The exponentials in a positive element with their least power in its terms, if not 0."""
     if not is_positive(value):
         return []
     bases = {base for _, powers in value.terms for base, _ in powers}
@@ -301,9 +301,9 @@ _INFINITIES: Final[dict[tuple[Hashable, ...], tuple[str, str]]] = {
 
 
 def _equality_modulo(single: Factor, target: Number) -> Element | None:
-    """Whether an integer of a type plus a number, which wraps around, is a number.
+    """Whether an integer input plus a number, wrapped to its type, is ``target``.
 
-    There is one integer of this type for which it is.
+    Exactly one integer of the type is. ``None`` for other elements, or a target out of range.
     """
     dtype, value = single.key[1], _argument(single)
     shift = value.terms.get(_UNIT, 0)
@@ -338,7 +338,7 @@ def _compared(key: tuple[Hashable, ...], args: list[Any]) -> Element:
 
 
 def rounded(value: Element) -> Element:
-    """A real number, rounded half to even; a limit that is an integer is applied afterwards."""
+    """A real number, rounded half to even; in a maximum or a minimum, each operand is rounded."""
     if is_whole(value):
         return value
     limits = _limited(value)
@@ -349,7 +349,7 @@ def rounded(value: Element) -> Element:
 
 
 def _limited(value: Element) -> tuple[str, list[Element]] | None:
-    """The operands of a multiple of a maximum or a minimum, times this multiple."""
+    """The kind and the scaled operands of a positive multiple of a maximum or a minimum."""
     if len(value.terms) != 1:
         return None
     (((sums, powers), scale),) = value.terms.items()

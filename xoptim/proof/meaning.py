@@ -125,8 +125,8 @@ class Side:
         self.memory = Memory()
 
     def over_real_numbers(self) -> Side:
-        """The model as it is read over real numbers, where this one is the model as it is written:
-        without operators that have function bodies.
+        """The model with function bodies in place of the operators that have them; this `Side` if
+        there are none.
         """
         has_bodies = any(not n.domain and n.op_type in DEFINED for n in self._proto.graph.node)
         if not has_bodies and with_definitions(self._proto) is self._proto:
@@ -226,7 +226,7 @@ class _Reading:
                 self.values[name] = tensor
                 if isinstance(tensor, Items):
                     continue
-                # The names of sizes that depend on values differ from those of the formula.
+                # Sizes that depend on values have other names than inference gave them.
                 info = self.graph.info_of(name)
                 self.graph.learn(name, Info(tensor.dtype, tensor.shape, info.data))
 
@@ -253,7 +253,7 @@ class _Reading:
         return outputs
 
     def _require_valid(self, node: Node) -> None:
-        """Raise `Unproved` for a node that no runtime loads: its results have values anyway.
+        """Raise `Unproved` for a node that no runtime loads, although its results are inferred.
 
         A runtime loads a model before it knows the sizes of inputs, so one case decides.
         """
@@ -407,7 +407,7 @@ def _size_of(name: str) -> Dim:
 
 
 def _shared_names(inputs: Mapping[str, Info]) -> list[str]:
-    """That sizes of one name are equal, for each name that occurs more than once in inputs."""
+    """The premises that sizes of one name are equal, for names that occur several times."""
     sizes = [size for info in inputs.values() for size in info.shape or ()]
     counts = Counter(name for size in sizes for name in symbols_of(size) if not _is_hidden(size))
     return [f"sizes named {name} are equal" for name, count in counts.items() if count > 1]

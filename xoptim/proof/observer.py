@@ -82,7 +82,7 @@ class ProofObserver(JsonResult):
         return replace(self, steps=[], obligations=[], _prover=None)
 
     def refuse(self, steps: Iterable[ProvedStep]) -> None:
-        """Note rewrites that are undone, each with the pattern and place of its first refusal."""
+        """Note rewrites that are undone; only the first one for each pattern and anchor is kept."""
         places = {(step.pattern, step.anchor): step for step in self.refused}
         for step in steps:
             places.setdefault((step.pattern, step.anchor), step)

@@ -52,7 +52,7 @@ def are_equal_in_pieces(
 
 
 def _compared(*values: Element) -> set[Factor]:
-    """What floating-point comparisons, maxima and minima are made of, and may be NaN."""
+    """The factors in comparisons, maxima and minima that are floating-point and may be NaN."""
     leaves: set[Factor] = set()
     for value in values:
         for base in factors_of(value):
@@ -94,8 +94,8 @@ def _are_equal_for_nan(left: Element, right: Element, leaf: Factor, are_equal: A
 
 
 def rounded_by_floors(value: Element, dtype: int) -> Element:
-    """An element of a type whose rounded numbers are written as floors, plus 1 above a half, and at
-    a half where the floor is odd.
+    """An element with ``round(x)`` written as ``floor(x)``, plus 1 above a half, or at a half if
+    the floor is odd.
     """
     half = number(Fraction(1, 2))
 
@@ -149,7 +149,7 @@ class _Pieces:
                             yield base
 
     def _is_choice(self, base: Factor) -> bool:
-        """Whether a factor is a function of cases that do not depend on the index of a sum."""
+        """Whether a factor is defined by cases, which do not depend on the index of a sum."""
         if any(name[0] in (BOUND, PLACE) for name in base.free):
             return False
         if base.key[0] in EXTREMES:
@@ -182,7 +182,9 @@ class _Pieces:
         ]
 
     def _has_order(self, base: Factor) -> bool:
-        """Whether a comparison is one of numbers: in equal bits, NaN is neither less nor more.
+        """Whether the operands are less, equal or more, which NaN is not.
+
+        With ``of_integers``, that is only known of integers.
 
         A number that is compared with itself is a test for NaN.
         """
@@ -234,11 +236,11 @@ def _comparison_within(conditions: Sequence[_Condition], base: Factor) -> Elemen
 
 
 _MIN_OF_EQUALITY: Final = 2
-"""An equality is two conditions: an expression is at least 0, and so is its opposite."""
+"""An equality is two conditions: an expression is at least 0, and so is its negation."""
 
 
 def _solved(value: Element) -> tuple[Factor, Element] | None:
-    """A factor of an expression that is 0, and what it is; ``None`` where none is found."""
+    """Solve ``value = 0`` for a factor: the factor and its solution; ``None`` if none is found."""
     for (bounds, powers), factor in value.terms.items():
         if bounds or len(powers) != 1 or powers[0][1] != 1:
             continue

@@ -143,13 +143,13 @@ def prove_for_constants(
 
 @dataclass(frozen=True, slots=True)
 class ConditionalProof:
-    """A proof for all constants of which some conditions hold.
+    """A proof for all constants that satisfy some conditions.
 
     Attributes:
-        proof: the proof where all conditions hold, without what is assumed of the precision.
+        proof: the proof where all conditions hold, without the premises about precision.
         conditions: the conditions.
         dtypes: the types of constants that were folded.
-        width: the largest share of other constants by which they may differ.
+        width: the largest relative tolerance of constants outside the conditions.
     """
 
     proof: Proof
@@ -306,8 +306,8 @@ class _Attempt:
         self.elements: tuple[Element, Element] | None = None
         self.grade: Grade = "same bits" if is_exact else "over real numbers"
         self.dtypes: set[int] = set()  # of constants that were folded
-        self.conditions: dict[Condition, None] = {}  # on constants that may have any elements
-        self.width = 0.0  # the largest share of a constant by which it may differ
+        self.conditions: dict[Condition, None] = {}  # on each `AnyArray`
+        self.width = 0.0  # the largest relative tolerance of a constant
         self._readings: dict[object, _Reading] = {}
 
     def run(self) -> None:
@@ -346,7 +346,7 @@ class _Attempt:
     def _compare_output(self, place: int, start: Branch = ALL, *, may_fail: bool = False) -> None:
         """Compare an output in all cases.
 
-        ``may_fail``: it is no reason against a proof that the original runs in none.
+        ``may_fail``: the original need not run in any case.
         """
         pending = [start]
         count = compared = 0
@@ -446,7 +446,7 @@ class _Attempt:
 
 
 def _are_unlike(first: Element, second: Element) -> bool:
-    """Whether elements are different functions without laws: they are, whatever the indices are."""
+    """Whether elements are different functions without laws, so unequal at all indices."""
     pair = first.single, second.single
     if pair[0] is None or pair[1] is None:
         return False

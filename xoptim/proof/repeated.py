@@ -30,7 +30,7 @@ class RepeatedProofs:
         return self._for_any_constants(models, assumptions) or self._proved(models, assumptions)
 
     def _for_any_constants(self, models: Sides, assumptions: Assumptions) -> Proof | None:
-        """The proof for all values of the large constants of which some conditions hold.
+        """The proof for all large constants that satisfy some conditions.
 
         ``None`` where there is none, or a condition does not hold for these constants.
         """
@@ -38,7 +38,7 @@ class RepeatedProofs:
         if general is None:
             return None
         digest = digest_without_names(general.models, assumptions.texts)
-        # constants that both sides read may be any numbers, or be what others are folded from
+        # shared constants are read as inputs first, then as what others may be folded from
         for names in dict.fromkeys((general.folded, general.names)):
             places = tuple(map(general.names.index, names))
             key = places, digest
@@ -56,7 +56,7 @@ class RepeatedProofs:
         return None
 
     def _proved(self, models: Sides, assumptions: Assumptions) -> Proof:
-        """The proof of a rewrite, which is that of an equal one with other names."""
+        """The proof of a rewrite, shared by rewrites that differ in names only."""
         key = digest_without_names(models, assumptions.texts)
         if key not in self._proofs:
             self._proofs[key] = _plain(prove(models, assumptions))

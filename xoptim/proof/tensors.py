@@ -135,7 +135,7 @@ class StoredReader:
 
     @cached_property
     def _core(self) -> Stored:
-        """The elements along these axes."""
+        """The array without the axes along which all elements are equal."""
         array = self._array
         places = tuple(slice(None) if axis in self._axes else 0 for axis in range(array.ndim))
         return Stored(array[places] if array.size else array)
@@ -151,7 +151,7 @@ class StoredReader:
 
 
 def _steps(array: np.ndarray[Any, Any]) -> list[int] | None:
-    """The steps along the axes of integers that are the sum of steps along all axes."""
+    """The step along each axis of integers that are linear in their indices; else ``None``."""
     first = array.flat[0].astype(object)
     steps = [int(array[(0,) * k + (1,)].flat[0].astype(object) - first) for k in range(array.ndim)]
     places = np.indices(array.shape, dtype=object)

@@ -34,7 +34,7 @@ def level_of_term(term: Term) -> int:
 
 
 def order_of_term(term: Term) -> tuple[list[tuple[int, int]], list[Any]]:
-    """What orders terms, which does not depend on coefficients."""
+    """The sort key of a term, which does not depend on coefficients."""
     bounds, powers = term
     return [(base.serial, power) for base, power in powers], [order_of(n) for _, n in bounds]
 

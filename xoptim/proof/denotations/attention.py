@@ -1,7 +1,7 @@
 """Attention: weighted means of values, the weights being a Softmax of products of queries and keys.
 
-A position that a mask excludes has the weight 0. A row without any position is not covered, as a
-divisor of 0.
+A position that a mask excludes has the weight 0. A row whose positions are all excluded is not
+covered: its divisor is 0.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class Heads:
         value: the same.
         scale: of the scores.
         cap: scores are ``cap * tanh(score / cap)``; 0 for none.
-        changes: applied to the scores in order; one that excludes a position returns what has the
-            exponential 0.
-        sink: what is added to the sum of the exponentials, by head.
+        changes: applied to the scores in order; one that excludes a position returns an element
+            whose exponential is 0.
+        sink: a score per head, whose exponential is added to the sum of the exponentials.
         biases: tensors that broadcast to the scores.
     """
 
@@ -122,7 +122,7 @@ def attended(call: Call, heads: Heads) -> Tensor:
 
 
 def _shared(call: Call, x: Tensor, count: Dim) -> Tensor:
-    """Keys or values for each of ``count`` heads; each one serves as many heads in turn."""
+    """Keys or values for each of ``count`` heads; each one is repeated for consecutive heads."""
     if x.shape[1] == count:
         return x
     repeats = count // x.shape[1]
@@ -148,7 +148,7 @@ def _scale(call: Call, size: Dim) -> Element:
 
 
 def excluded(condition: Element, score: Element) -> Element:
-    """A score where a condition of 0 or 1 holds; else what has the exponential 0."""
+    """A score where a condition of 0 or 1 holds; else an element whose exponential is 0."""
     if condition is ONE:
         return score
     return function(MASKED, args=[condition, score])
@@ -161,7 +161,7 @@ def _holds(call: Call, condition: Dim) -> Element:
 
 
 def causal(call: Call, shift: Dim) -> Score:
-    """Exclude the keys after each query; ``shift`` is the number of keys before the first one."""
+    """Exclude the keys after each query; ``shift`` keys precede the first query."""
 
     def change(indices: Indices, score: Element) -> Element:
         _, _, query, key = indices
@@ -357,12 +357,12 @@ def _first_operands(call: Call) -> list[Tensor]:
 
 
 def _unpacked(call: Call) -> list[Tensor]:
-    """The results as functions without laws of operands that are not packed."""
+    """The results as a function without laws, of the operands unpacked."""
     return applied(replace(call, operands=[*_first_operands(call), *call.operands[3:]]))
 
 
 def _is_full(call: Call, batch: Dim, length: Dim, *, has_cache: bool) -> bool:
-    """Whether the positions of all sequences are as many as the keys."""
+    """Whether operand 6 is the length of the keys and, with a cache, of each sequence."""
     lengths = call.operand(5)
     if call.dims(6) != [length] or product(lengths.shape) != batch:
         return False

@@ -51,7 +51,7 @@ def cast(call: Call) -> Tensor:
 
 
 def _origin(value: Element, source: int) -> int:
-    """The type of an input whose element this is, where it was converted without rounding."""
+    """The type of the input that has this element, before lossless casts; else ``source``."""
     single = value.single
     if single is None or single.key[0] != "input" or not isinstance(single.key[2], int):
         return source
@@ -77,7 +77,7 @@ def is_exactly_float(value: Element, dtype: int) -> bool:
 
 
 def _rounded(value: Element, source: int, target: int) -> Element | None:
-    """A number of a type, rounded to another floating-point type; ``None`` for what is unknown."""
+    """A constant rounded to another floating-point type; ``None`` for others, or an overflow."""
     exact = value.number
     if exact is None or not (is_float(source) and is_float(target)):
         return None
@@ -89,9 +89,9 @@ def _rounded(value: Element, source: int, target: int) -> Element | None:
 
 
 def without_last_rounding(value: Element, dtype: int) -> Element:
-    """What a result of 16 bits is computed as, if it is computed of numbers of its type only.
+    """A result without the Cast to its type, if it is computed from numbers of its type only.
 
-    An operator of 16 bits rounds its results as well, so over real numbers this is the same.
+    An operator of that type rounds its results as well, so over real numbers this is the same.
     """
     single = value.single
     if single is None or single.key[0] != "cast" or single.key[2] != dtype:

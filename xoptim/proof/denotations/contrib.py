@@ -28,7 +28,7 @@ _GATES: Final[dict[str, Callable[[Element], Element]]] = {
 
 
 def _is_float32(call: Call, *places: int) -> bool:
-    """Whether the result and some operands are numbers of 32 bits with laws."""
+    """Whether the result and some operands are float32, read as real numbers."""
     return is_covered(call, *places) and call.dtype() == TensorProto.FLOAT
 
 
@@ -117,7 +117,7 @@ def gated_rms_norm(call: Call) -> Tensor | None:
 def distances(call: Call) -> Tensor | None:
     """Euclidean distances between the rows of two matrices, or their squares.
 
-    The squares are written as a maximum with 0, which they are not less than.
+    The squares are written as ``max(square, 0)``, which they are equal to.
     """
     a, b = call.operand(0), call.operand(1)
     metric = call.attribute("metric", "sqeuclidean")

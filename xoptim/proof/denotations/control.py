@@ -2,7 +2,7 @@
 
 The results of a loop are functions of the operands and of what one iteration computes, where the
 carried values are unknown: two loops whose first values are equal, and whose bodies compute the
-same from equal values, are equal after each iteration. An index of iterations stands for all.
+same from equal values, are equal after each iteration. One index stands for all iterations.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _body_of(call: Call, name: str) -> Graph:
 
 
 def _read(call: Call, name: str, formals: Sequence[Tensor], depth: int) -> list[Tensor]:
-    """The outputs of a subgraph, which may never run: what it requires of sizes is no premise."""
+    """The outputs of a subgraph; raises `Unproved` if it requires sizes, as it may never run."""
 
     def guarded(read: Callable[[Indices], Element]) -> Callable[[Indices], Element]:
         def checked(indices: Indices) -> Element:
@@ -128,12 +128,12 @@ class _Cycle:
     Attributes:
         call: the node.
         first: the carried values before the first iteration.
-        leading: the inputs of the body before the carried values, in the iteration of an index, and
-            given the condition.
-        trailing: those after them.
+        leading: the inputs of the body before the carried values, given the index of the iteration
+            and the condition.
+        trailing: the inputs of the body after the carried values, given the index.
         count: the number of iterations; ``None`` where it depends on values.
         control: what decides the number of iterations, besides the results of the body.
-        has_condition: whether the body returns first whether there is another iteration.
+        has_condition: whether the first output of the body is the condition to continue.
     """
 
     call: Call
@@ -202,7 +202,7 @@ class _Iteration:
         for _ in range(_MAX_ROUNDS):
             outputs = self.outputs(places)
             if not cycle.goes_on(outputs) and self.truth is ONE:
-                # what the body returns last is not known to be true before another iteration
+                # the condition is not known to be true in every iteration
                 self.truth = function(_STATE, cycle.call.depth, "condition", TensorProto.BOOL)
                 continue
             states = cycle.states_of(outputs)
@@ -213,9 +213,7 @@ class _Iteration:
         self.first_outputs = self.outputs(places)
 
     def outputs(self, places: Sequence[int]) -> list[Tensor]:
-        """The outputs of the body, where the carried values at ``places`` have numbers in this
-        order.
-        """
+        """The outputs of the body; the carried values at ``places`` are numbered in this order."""
         states: list[Tensor] = []
         for k, x in enumerate(self.cycle.first):
             number = places.index(k) if k in places else -1 - k
@@ -296,7 +294,7 @@ def _result(iteration: _Iteration, place: int, shape: Sequence[Dim]) -> Tensor:
 
     Args:
         iteration: an iteration.
-        place: the output of the body, without the condition.
+        place: index among the outputs of the body, not counting the condition.
         shape: the shape of the result.
     """
     cycle = iteration.cycle
@@ -328,7 +326,7 @@ def _result(iteration: _Iteration, place: int, shape: Sequence[Dim]) -> Tensor:
 
 
 def _results(cycle: _Cycle, lengths: Sequence[Dim]) -> list[Tensor]:
-    """The results of a cycle, with the axis of the iterations first; these have ``lengths``."""
+    """The results of a cycle; stacked ones have the iterations along axis 0, of ``lengths``."""
     written = _written_out(cycle)
     count = len(cycle.first)
     if written is not None and (written[1] or not lengths):
@@ -442,7 +440,7 @@ def _slice(x: Tensor, axis: int, index: Dim) -> Tensor:
 
 
 def _with_axis(x: Tensor, axis: int, is_reversed: int) -> Tensor:
-    """The tensor whose first axis becomes another one, in the opposite order if that is asked."""
+    """The tensor with its first axis moved to ``axis``, reversed if ``is_reversed``."""
     length = x.shape[0]
 
     def read(indices: Indices) -> Element:

@@ -24,7 +24,7 @@ _HALF: Final = Fraction(1, 2)
 
 @denotes("Abs")
 def absolute(call: Call) -> Tensor | None:
-    """The maximum of a number and its opposite, which wraps around for the least integer."""
+    """The maximum of a number and its negation, which wraps around for the least integer."""
     dtype = call.dtype()
     if not is_float(dtype) and not is_signed_integer(dtype):
         return None
@@ -68,7 +68,7 @@ def erf(call: Call) -> Tensor | None:
 
 @denotes("Ceil")
 def ceil(call: Call) -> Tensor | None:
-    """The opposite of the greatest integer that is at most the opposite."""
+    """``-floor(-x)``."""
     return of_reals(call, lambda a: -floor(-a))
 
 
@@ -80,7 +80,7 @@ def floor_of(call: Call) -> Tensor | None:
 
 @denotes("Round")
 def round_of(call: Call) -> Tensor | None:
-    """The closest integer, the even one of two."""
+    """The closest integer, with half to even."""
     return of_reals(call, rounded)
 
 
@@ -110,9 +110,7 @@ def is_infinite(call: Call) -> Tensor:
 
 @denotes("Mod")
 def modulo(call: Call) -> Tensor | None:
-    """The remainder of a division that rounds to 0, with the sign of the dividend; without
-    ``fmod``, with that of the divisor.
-    """
+    """The remainder: with ``fmod``, it has the sign of the dividend, else that of the divisor."""
     dtype, is_like_dividend = call.dtype(), call.attribute("fmod", 0)
     if is_float(dtype) and not is_like_dividend:
         return None

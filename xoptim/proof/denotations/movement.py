@@ -38,7 +38,7 @@ from xoptim.proof.tensors import (
 _OPEN_END: Final = (1 << 31) - 1
 """A Slice that ends here or beyond ends with the axis."""
 _MAX_RANGE_RANK: Final = 2
-"""Maximal number of axes of indices that are a range."""
+"""Maximal rank of indices that are checked at both ends of their range."""
 _MAX_RUNS: Final = 24
 """Maximal number of runs of constant indices of a Gather."""
 _Read: TypeAlias = Callable[[Dim], Element]
@@ -97,11 +97,11 @@ def _is_read_as_size(call: Call, target: Sequence[Dim], shape: Sequence[Dim], pl
     others = [*shape[:place], *shape[place + 1 :], copied]
     if -1 in target or not all(call.case.is_at_least_zero(other - 1) for other in others):
         return False
-    raise Impossible  # of no elements, some are made
+    raise Impossible  # an empty tensor would get elements
 
 
 def _require_solvable(call: Call, target: Sequence[Dim], shape: Sequence[Dim]) -> None:
-    """Raise where a size that is to be found is next to one of 0: any size would fit."""
+    """Raise where the size for -1 is open, because another size is 0: any size would fit."""
     others = [size for wanted, size in zip(target, shape, strict=True) if wanted != -1]
     if 0 in others and call.array(1) is not None and not call.attribute("allowzero", 0):
         raise Impossible
@@ -228,7 +228,7 @@ def _range(x: Tensor, axis: int, start: Dim, shape: Sequence[Dim]) -> Tensor:
 
 @denotes("Slice")
 def slice_(call: Call) -> Tensor | None:
-    """Every so many elements from a start on, along some axes."""
+    """The elements from a start to an end in steps, along some axes."""
     x = call.operand(0)
     starts: list[Dim] | None
     ends: list[Dim] | None
@@ -280,7 +280,7 @@ def _selected(call: Call, size: Dim, start: Dim, end: Dim, step: int) -> tuple[D
 
 
 def _limited(call: Call, index: Dim, size: Dim, low: Dim, high: Dim) -> Dim:
-    """A start or an end of a slice: negative ones count from the end of the axis."""
+    """A start or an end of a slice, clamped; negative ones count from the end of the axis."""
     case = call.case
     if not case.decide(index):
         index = index + size
@@ -345,7 +345,7 @@ def _gathered(call: Call, at: _Read, inner: Indices, size: Dim) -> Element:
 
 
 def at_index(call: Call, value: Element, size: Dim, at: _Read, dtype: int = 0) -> Element:
-    """The element at an index of a type, by default that of the second operand."""
+    """The element at an index, whose type is by default that of the second operand."""
     element = settled(value, dtype or call.operand(1).dtype)
     index = dim_of(element)
     if index is not None:

@@ -16,7 +16,7 @@ from xoptim.proof.tensors import Tensor, elementwise
 
 @denotes("LpNormalization")
 def lp_normalization(call: Call) -> Tensor | None:
-    """Elements, divided by their norm along an axis, of squares or magnitudes; 0 where it is 0."""
+    """Elements divided by their L1 or L2 norm along an axis; 0 where the norm is 0."""
     x, power = call.operand(0), call.attribute("p", 2)
     if not is_covered(call, 0) or power not in (1, 2) or not is_float(x.dtype):
         return None

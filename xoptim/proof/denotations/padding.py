@@ -36,9 +36,9 @@ def pad(call: Call) -> Tensor | None:
 def padded(
     call: Call, x: Tensor, shifts: Mapping[int, tuple[Dim, Dim]], mode: str, value: Element
 ) -> Tensor | None:
-    """A tensor with places before and after its elements along axes, in a mode of Pad.
+    """A tensor padded along axes by ``shifts``: the numbers of elements before and after.
 
-    ``None`` where elements are cut off, or mirrored more than once.
+    ``None`` where elements are cut off, or mirrored more than once, and for an unknown mode.
     """
     if not all(call.case.decide(side) for sides in shifts.values() for side in sides):
         return None

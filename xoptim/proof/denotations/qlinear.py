@@ -1,4 +1,4 @@
-"""Quantized operators of ONNX Runtime: those of real numbers, between DequantizeLinear and
+"""Quantized operators of ONNX Runtime: the operator on real numbers, between DequantizeLinear and
 QuantizeLinear; images may have their channels last.
 """
 

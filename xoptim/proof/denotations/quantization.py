@@ -107,7 +107,7 @@ def quantize_linear(call: Call) -> Tensor | None:
 
 
 def _of_elements(call: Call, compute: Callable[..., Element], *operands: Tensor) -> Tensor:
-    """A function of elements with laws over real numbers; else without laws."""
+    """A function of elements, as ``compute`` defines it; without laws if the case is exact."""
     shape, dtype = operands[0].shape, call.dtype()
     if call.case.is_exact:
         node = pointwise_function(call, ("axis", "block_size", "output_dtype"))
@@ -124,7 +124,7 @@ def _of_elements(call: Call, compute: Callable[..., Element], *operands: Tensor)
 
 @denotes("DynamicQuantizeLinear")
 def dynamic_quantize_linear(call: Call) -> list[Tensor] | None:
-    """A tensor as uint8, with the scale and the zero point that its range has with 0."""
+    """A tensor as uint8, with the scale and the zero point of its range, extended to 0."""
     return None if call.case.is_exact else dynamically_quantized(call.case, call.operand(0))
 
 
@@ -288,7 +288,7 @@ def _scaled_matmul(call: Call, first: Tensor, b: Tensor, places: tuple[int, int,
 
 @denotes("MatMulNBits", domain="com.microsoft")
 def matmul_nbits(call: Call) -> Tensor | None:
-    """A MatMul whose transposed weights are integers of few bits in blocks."""
+    """A MatMul with transposed, block-wise quantized weights."""
     if call.case.is_exact or call.has(4):
         return None
     x, k, n = call.operand(0), call.attribute("K"), call.attribute("N")

@@ -31,7 +31,7 @@ _AXES_SINCE: Final = 18
 def resize(call: Call) -> Tensor | list[Tensor] | None:
     """The nearest pixels, for whole factors; any interpolation for factors of 1.
 
-    Otherwise it is a function without laws of the sizes along all axes.
+    Otherwise, the result is a function without laws, of the operand and the sizes along all axes.
     """
     repeated = _repeated_pixels(call)
     return _by_all_sizes(call) if repeated is None else repeated
@@ -62,10 +62,10 @@ def _repeated_pixels(call: Call) -> Tensor | None:
         return None
     axes = call.attribute("axes") or [*range(x.rank)]
     factors = [1] * x.rank
-    given = _given_factors(call, x, [axis_within(axis, x.rank) for axis in axes])
-    if given is None:
+    by_axis = _given_factors(call, x, [axis_within(axis, x.rank) for axis in axes])
+    if by_axis is None:
         return None
-    for axis, factor in given.items():
+    for axis, factor in by_axis.items():
         factors[axis] = factor
     coordinates = call.attribute("coordinate_transformation_mode", "half_pixel")
     way = coordinates, call.attribute("nearest_mode", "round_prefer_floor")

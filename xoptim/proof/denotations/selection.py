@@ -36,7 +36,7 @@ _MAX_REPLACED: Final = 64
 
 @denotes("GatherElements")
 def gather_elements(call: Call) -> Tensor:
-    """Elements along an axis, at indices that a tensor has for each place."""
+    """Elements along an axis, at the index that the second operand has for each of them."""
     x, indices_of = call.operand(0), call.operand(1)
     axis = axis_within(call.attribute("axis", 0), x.rank)
     array = call.array(1)
@@ -284,7 +284,7 @@ def _chosen(
 
 @denotes("Scaler", domain="ai.onnx.ml")
 def scaler(call: Call) -> Tensor | None:
-    """``(x - offset) * scale`` for each feature, which are along the last axis."""
+    """``(x - offset) * scale`` for each feature; features are along the last axis."""
     x = call.operand(0)
     offsets, scales = call.attribute("offset") or [0.0], call.attribute("scale") or [1.0]
     if call.case.is_exact or call.dtype() != TensorProto.FLOAT or x.dtype != TensorProto.FLOAT:
@@ -307,10 +307,10 @@ def _feature(array: np.ndarray[Any, Any]) -> Callable[[Dim], Element]:
 
 @denotes("ArgMax", "ArgMin")
 def arg_max(call: Call) -> Tensor | None:
-    """The index of the greatest element along an axis; over real numbers, of opposites for the
-    least one.
+    """The index of the greatest element along an axis; over real numbers, ArgMin is ArgMax of the
+    negated elements.
 
-    The formal sum of marked elements with their indices says which elements there are.
+    Its argument is the sum of all elements, each tagged with its index.
     """
     x, name = call.operand(0), call.node.op_type
     if not is_float(x.dtype):

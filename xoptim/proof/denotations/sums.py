@@ -33,7 +33,7 @@ _FLATTENS_BEFORE: Final = 13
 
 
 def is_covered(call: Call, *places: int) -> bool:
-    """Whether some operands and the first result are of one type with laws."""
+    """Whether some operands have the type of the first result, and `is_arithmetic` holds for it."""
     operands = [call.operand(place) for place in places]
     return is_arithmetic(call) and all(x.dtype == call.dtype() for x in operands)
 
@@ -72,7 +72,7 @@ def contracted(
 
 
 def real(value: Element) -> Element:
-    """An element that sums and products have laws for."""
+    """The element itself; raises `Unproved` where it may be NaN or infinite."""
     if value.is_special:
         raise Unproved("a sum over numbers that may be NaN or infinite")
     return value
@@ -129,7 +129,7 @@ def fused_matmul(call: Call) -> Tensor | None:
 
 
 def _batch_last(call: Call, x: Tensor, name: str) -> Tensor:
-    """An operand whose first axis is that of its rows, if an attribute says so."""
+    """An operand with its first axis moved before its last one, if ``transBatch`` is set."""
     if not call.attribute(f"transBatch{name}", 0):
         return x
     return permuted(x, [*range(1, x.rank - 1), 0, x.rank - 1])
@@ -279,7 +279,7 @@ def reduce(call: Call) -> Tensor | None:
 
 @denotes("ReduceMax", "ReduceMin", "ReduceProd")
 def reduce_without_laws(call: Call) -> Tensor | None:
-    """A function of the elements along axes, in any order; a minimum is a maximum of opposites."""
+    """A function of the elements along axes, in any order; a minimum is ``-max(-x)``."""
     x, name = call.operand(0), call.node.op_type
     if not is_covered(call, 0) or not is_float(x.dtype):
         return None
@@ -293,7 +293,7 @@ def reduce_without_laws(call: Call) -> Tensor | None:
 def collected(case: Case, x: Tensor, axes: Sequence[int], name: str, *, keeps: bool) -> Tensor:
     """A function of all elements along axes, by the name of the operator that reduces them.
 
-    The formal sum of marked elements says which elements there are.
+    Its argument is the sum of all elements, each tagged by `marked`: their order does not matter.
     """
     sign = -1 if name == "ReduceMin" else 1
     kind = "ReduceMax" if name == "ReduceMin" else name
@@ -302,7 +302,7 @@ def collected(case: Case, x: Tensor, axes: Sequence[int], name: str, *, keeps: b
 
 
 def marked(kind: str, value: Element) -> Element:
-    """An element in a formal sum of those that a function of this kind takes."""
+    """An element as an opaque term, to be summed with the others that the function takes."""
     return function(kind, "of", args=[value])
 
 
@@ -386,7 +386,7 @@ def batch_normalization(call: Call) -> Tensor | None:
 
 @denotes("InstanceNormalization")
 def instance_normalization(call: Call) -> Tensor | None:
-    """Each channel of each image, centered and divided by its deviation, scaled and shifted."""
+    """Each channel of each image: centered, divided by its standard deviation, scaled, shifted."""
     if not is_covered(call, 0, 1, 2) or call.opset < 6:
         return None
     x, scale, bias = (call.operand(place) for place in range(3))
@@ -404,7 +404,7 @@ def instance_normalization(call: Call) -> Tensor | None:
 def normalized(
     case: Case, x: Tensor, axes: Sequence[int], epsilon: Element, *, is_centered: bool = True
 ) -> Tensor:
-    """Elements, less their mean if ``is_centered``, divided by their deviation along axes."""
+    """Elements, less their mean if ``is_centered``, divided by their root mean square."""
     centered = x
     if is_centered:
         means = mean_over(case, x, axes)
@@ -418,7 +418,7 @@ def normalized(
 @denotes("LayerNormalization", "RMSNormalization")
 @denotes("SimplifiedLayerNormalization")
 def layer_normalization(call: Call) -> Tensor | None:
-    """The last axes, centered (but for RMS) and divided by their deviation, scaled and shifted."""
+    """The last axes, centered (but for RMS), divided by their root mean square, scaled, shifted."""
     places = [place for place in range(3) if call.has(place)]
     if not is_covered(call, *places) or sum(map(bool, call.node.output)) > 1:
         return None

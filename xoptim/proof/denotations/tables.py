@@ -73,7 +73,7 @@ def _rows(call: Call, table: Tensor, ids: Tensor) -> Tensor:
 
 
 def _positions(call: Call, table: Tensor, shape: Sequence[Dim]) -> Tensor:
-    """The rows of the embedding of positions: at given ones, or at those in the sequence."""
+    """The rows of the embedding of positions: at those in operand 8, or at 0, 1, 2, ..."""
     if call.has(8):
         return _rows(call, table, call.operand(8))
     return Tensor(shape, table.dtype, lambda indices: table.at(indices[1:]))
@@ -81,7 +81,7 @@ def _positions(call: Call, table: Tensor, shape: Sequence[Dim]) -> Tensor:
 
 @denotes("GatherBlockQuantized", domain=_ORT)
 def gather_block_quantized(call: Call) -> Tensor | None:
-    """``(x - zero) * scale`` at indices along an axis, with a scale for each block of another."""
+    """``(x - zero) * scale`` at indices along an axis; a scale per block of ``quantize_axis``."""
     table, ids, scales = (call.operand(place) for place in range(3))
     if call.case.is_exact or not is_float(scales.dtype):
         return None
