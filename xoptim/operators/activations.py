@@ -141,7 +141,7 @@ defines("""
         y = Div (one, divisor)
     }
 """)
-# Log(w) + (u - (w - 1)) / w is the logarithm of 1 + u with the digits of a small u.
+# Log(w) + (u - (w - 1)) / w is the logarithm of 1 + u, with the digits of u that w loses.
 defines("""
     Softplus (x) => (y)
     {

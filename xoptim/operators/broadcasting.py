@@ -295,7 +295,7 @@ def arithmetic(ctx: NodeContext) -> Results:
 
 
 def _wrapping(rule: Rule, dtype: int) -> Rule:
-    """A rule in an element type.
+    """A rule whose result is wrapped to the range of an element type.
 
     A result that is one of the operands, as in a product with 1, is in range.
     """

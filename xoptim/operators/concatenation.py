@@ -107,7 +107,7 @@ def _elements(ctx: NodeContext, operands: Sequence[Info]) -> list[Dim] | None:
 
 @infers_tensor("Split")
 def split(ctx: NodeContext, x: Info) -> Results:
-    """Without sizes the outputs are equal.
+    """Without ``split``, the outputs have equal sizes.
 
     Since operator set 18, ``num_outputs`` rounds their size up, and the last one gets the rest.
     """

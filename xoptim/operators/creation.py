@@ -120,7 +120,7 @@ def _elements(tensor: Any) -> Values | None:
 
 @infers("ConstantOfShape")
 def constant_of_shape(ctx: NodeContext) -> Results:
-    """The value is a tensor of one element, a 32-bit zero by default."""
+    """The value is a tensor of one element, a float32 zero by default."""
     value = ctx.attribute("value")
     filler = Info(TensorProto.FLOAT, (1,), (0,)) if value is None else tensor_info(value)
     dims = vector(ctx, 0)
@@ -155,8 +155,8 @@ def size(ctx: NodeContext) -> Results:
 
 
 _EXACT: Final = 2**52
-"""Numbers below this, and the distances between them, are exact in double precision. A quotient of
-such a distance that is no integer is not rounded to one.
+"""Numbers below this, and the distances between them, are exact in double precision. The quotient
+of such a distance is not rounded to an integer unless it is one.
 """
 _SMALL_STEP: Final = 8
 

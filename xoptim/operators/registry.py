@@ -27,7 +27,7 @@ class Trait(Enum):
     "Operand" without a number means the first operand, "result" the first result.
     """
 
-    ELEMENTWISE = "an element comes from the operand's element at its position; limits are scalars"
+    ELEMENTWISE = "an element depends on the operand's element at its position, and on scalars"
     BROADCASTS = "all operands broadcast to the shape of the result (since operator set 8)"
     BROADCASTS_SECOND = "the second operand broadcasts to the shape of the first one"
     SAME_SHAPE = "the result has the shape of the operand"
@@ -44,7 +44,7 @@ class Trait(Enum):
     TIES = (
         "it matters whether two numbers are equal, or whether a number is halfway between integers"
     )
-    KEEPS_NUMBER = "of one number in all elements it makes this number, but for bounds or rounding"
+    KEEPS_NUMBER = "an operand of one repeated number gives this number, but for bounds or rounding"
     COMMUTATIVE = "the same bits for any order of two operands"
     ASSOCIATIVE = "a tree of such operators may be rearranged (but for rounding)"
     VARIADIC = "any number of operands or results"
@@ -53,7 +53,7 @@ class Trait(Enum):
     WINDOWS = "moves a window over an image"
     OWNS_GRAPHS = "has subgraphs"
     SUMS_PRODUCTS = "sums products of floating-point numbers, in an order that the kernel chooses"
-    INTEGER_KERNEL = "onnxruntime makes it of operators between QuantizeLinear and DequantizeLinear"
+    INTEGER_KERNEL = "onnxruntime fuses operators with QuantizeLinear and DequantizeLinear into it"
     RECURRENT = "runs a cell along a sequence"
     TREES = "evaluates trees that compare features with stored numbers"
     ROUNDS = "rounds its results, so that kernels differ in the last digits"

@@ -215,7 +215,7 @@ def _ascending(size: Dim, start: Dim, end: Dim) -> Dim | None:
 
 
 def _descending(size: Dim, start: Dim, end: Dim) -> Dim | None:
-    """Number of positions from the start down to the one above the end, which is -1 for an end
+    """Number of positions from the start down to the end, without the end; it is -1 if it lies
     before the axis.
     """
     negative_start, negative_end = _is_negative(start), _is_negative(end)

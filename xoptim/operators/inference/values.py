@@ -1,9 +1,9 @@
 """Small known values that operators pass on: integers, as numbers or symbols, also in other types.
 
-The value of an element is that in its element type: if the bounds of an expression do not show that
-it is in the range of the type, an operation that wraps around represents it (`wrapped`). A Boolean
-is 0 or 1. A floating-point tensor has values only if all are integers that its type represents
-exactly, and none is a negative zero: then a runtime computes exactly these numbers.
+The value of an element is in the range of its type: if the bounds of an expression do not show
+that, an operation that wraps around represents it (`wrapped`). A Boolean is 0 or 1. A
+floating-point tensor has values only if all are integers that its type represents exactly, and none
+is a negative zero: then a runtime computes exactly these numbers.
 """
 
 import math
