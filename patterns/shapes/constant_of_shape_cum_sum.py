@@ -54,7 +54,7 @@ class ConstantOfShapeCumSumPattern(PatternOptimization):
         return MatchResult(self, [*producers, node], partial(self._count, sums[0]))
 
     def _count(self, sums: Array, g: PatternRewriter, *nodes: Node) -> list[Node]:
-        """Write the Expand. The producers of the tensor stay, whose Shape is its target."""
+        """Write an Expand to the Shape of the tensor, so the producers of the tensor stay."""
         *producers, node = nodes
         sizes = g.op.Shape(node.input[0])
         line = g.make_initializer("", sums, source="sums")

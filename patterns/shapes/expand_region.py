@@ -67,7 +67,7 @@ class ExpandElementwisePattern(_ExpandRegion):
         if reason is not None:  # (1) (2) (3) (4)
             return self.none(reason[0], msg=reason[1])
         if not self.is_own(region.nodes):  # (1)
-            return self.none(node, msg="another pattern has operators of this rounding")
+            return self.none(node, msg="another pattern is for operators that round like these")
         return MatchResult(
             self, [node, *region.nodes], partial(self._without, small, tuple(shrunk))
         )
@@ -126,7 +126,7 @@ class ShapeBasedExpandSwapPattern(_ExpandRegion):
     Expand is then removed.
     Refuses when:
     1. s or a shape is unknown.
-    2. more than one result would have to be expanded, or the Expand keeps a consumer.
+    2. more than one result would have to be expanded, or another node reads the Expand.
     3. the result has another shape than the Expand.
     4. onnxruntime rounds an operator depending on the index of an element.
     """
@@ -146,7 +146,7 @@ class ShapeBasedExpandSwapPattern(_ExpandRegion):
         carry = partial(_carry, g, node, shrunk, self.rounds)
         region = region_below(g, shrunk, carry, _MAX_NODES).nodes
         if not self.is_own(region):  # (4)
-            return self.none(node, msg="another pattern has operators of this rounding")
+            return self.none(node, msg="another pattern is for operators that round like these")
         leaves = [
             name
             for name in shrunk

@@ -24,7 +24,7 @@ class _ResizeResize(PatternOptimization):
         if not is_op(first, "Resize") or not g.is_exclusive(node.input[0]):  # (1)
             return self.none(node, msg="no Resize without other consumers precedes it")
         if node.get_attribute("mode", "nearest") not in self.modes:  # (1)
-            return self.none(node, msg="the mode is another one")
+            return self.none(node, msg=f"the mode is not {' or '.join(self.modes)}")
         if frozen(first.attribute) != frozen(node.attribute):  # (1)
             return self.none(node, msg="the attributes differ")
         crops = node.attribute.get("coordinate_transformation_mode") == "tf_crop_and_resize"

@@ -51,7 +51,7 @@ class ShapeBasedExpandBroadcastMatMulPattern(EasyPatternOptimization):
         fits = same_dims(batch, result[:-2]) and all(map(is_nonzero, batch or ()))
         # (3)
         return fits or self.none(
-            matmul, msg="the other operand may not have the batch shape, or it may be 0"
+            matmul, msg="the result may have another batch shape, or a batch dimension may be 0"
         )
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str) -> str:

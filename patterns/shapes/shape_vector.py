@@ -13,8 +13,8 @@ class ShapeVectorPattern(PatternOptimization):
     is not computed any more.
     Refuses when:
     1. an element is unknown, or no element is a symbol: such a vector is a constant.
-    2. no available tensor has these consecutive axes, or they are not all its axes below operator
-       set 15.
+    2. no available tensor has these consecutive axes. Or the operator set is below 15, and the
+       tensor has other axes as well.
     3. the node is the Shape of an input already, or no input has the axes.
     """
 
