@@ -103,7 +103,7 @@ class _QuantizedExperts(QuantizationPattern, PatternOptimization):
         return [*g.created, operator]
 
     def _stored(self, g: PatternRewriter, projections: Sequence[Projection]) -> _Stack:
-        """Store the weights of MatMuls by the same rows, with interleaved columns."""
+        """Store the weights of MatMuls that read the same tensor, with interleaved columns."""
         form, name = self.blocks, projections[0].weights
         stacks = [
             constant(g, projection.weights)[:, :, projection.columns] for projection in projections

@@ -71,7 +71,7 @@ class Float16RegionPattern(PatternOptimization):
             return self.none(node, msg="no operator without a float16 kernel is next to the Cast")
         region = _grown(g, seed)
         if _removed(g, region) <= len(region.outside) + len(region.kept):  # (2)
-            return self.none(seed, msg="as many Casts would be needed")
+            return self.none(seed, msg="the number of Casts would not decrease")
         nodes = [*region.nodes, *region.lowered.values()]
         return MatchResult(self, nodes, partial(self._replace, region))
 
