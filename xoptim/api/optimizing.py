@@ -93,7 +93,8 @@ def optimize(
         inline: replace calls of local functions by their bodies first.
         verify: run both models in ONNX Runtime and compare; a pattern that changes results is
             dropped, with a warning.
-        only_if_faster: measure, as options say, and drop groups of patterns that make it slower.
+        only_if_faster: measure, with these `BenchOptions` if given, and drop groups of patterns
+            that make it slower.
         precision: quantize as ``xopt --precision`` does, within its tolerance.
         report: called with an `OptimizationReport`; or the file of a page with both graphs and
             every rewrite (``report="report.html"``, see `xoptim.report`).
@@ -244,7 +245,7 @@ def outline(model: AnyModel) -> AnyModel:
     ``inline=True`` undoes it. Returns a model of the same kind; equal to the given one if no block
     repeats. Raises `ModelError` when the model cannot be read. ``model``: as for `optimize`.
     """
-    nothing = OptimizationOptions(
+    outline_only = OptimizationOptions(
         patterns=None,
         remove_unused=False,
         remove_identity=False,
@@ -252,7 +253,7 @@ def outline(model: AnyModel) -> AnyModel:
         merge=False,
         outline=True,
     )
-    return optimize(model, nothing)
+    return optimize(model, outline_only)
 
 
 def verify(

@@ -11,7 +11,8 @@ from xoptim.preparation.pairing import MovedResult as MovedResult, Pair as Pair,
 def pair(encoder: Any, decoder: Any, links: Mapping[str, str] | None = None) -> tuple[Pair, Pair]:
     """Move computations of a decoder that depend on the encoder's results alone into the encoder.
 
-    Sums of products move, such as the keys and values of cross attention, and the nodes after them.
+    MatMuls and other sums of products move, such as the keys and values of cross attention, with
+    the nodes after them.
     Nothing is verified: `Pair.joined` gives models to compare.
 
     Returns the two models as they are, and the two models after the move.
@@ -19,9 +20,9 @@ def pair(encoder: Any, decoder: Any, links: Mapping[str, str] | None = None) -> 
     Args:
         encoder: a model as for `xoptim.optimize`.
         decoder: a model that reads results of the encoder.
-        links: inputs of the decoder with outputs or inputs of the encoder. Inputs with the name of
-            an output are linked by default, and ``encoder_hidden_states`` with
-            ``last_hidden_state``.
+        links: the output or input of the encoder, by the input of the decoder that takes its value.
+            Inputs with the name of an output are linked by default, and ``encoder_hidden_states``
+            with ``last_hidden_state``.
 
     Raises:
         ModelError: the models do not fit each other, or the decoder's weights are in another folder

@@ -11,7 +11,7 @@ from xoptim.facts.errors import XoptimError
 from xoptim.facts.words import suggestion
 
 VERSION: Final = 1
-"""The version of all schemas, which a removed or changed field raises; an added one does not."""
+"""The version of all schemas. It rises when a field is removed or changes, not for an added one."""
 FILE: Final = files("xoptim") / "schemas.json"
 """The schemas of all documents, and the definitions that they share, written by ``make docs``."""
 REFERENCE: Final = "#/$defs/"
