@@ -27,7 +27,7 @@ _EXIT_CODES: Final[Mapping[Status, int]] = {
 
 
 class BatchError(XoptimError):
-    """A batch cannot begin or continue: no model, two with one result, or a folder in use."""
+    """A batch cannot begin or continue: no model, two for the same file, or a folder in use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,13 +26,14 @@ and ``.onnxjson``.
 def find_models(source: str | Path | Sequence[str | Path], output: Path) -> dict[str, Path]:
     """The models of a source in order, by the path of the result relative to the batch's folder.
 
-    Raises `BatchError` when there is no model, when two have one result, or when a result would
-    replace a model.
+    Raises `BatchError` when there is no model, when two would be written to the same file, or when
+    a result would replace a model.
 
     Args:
         source: a folder, which is searched recursively (hidden folders excepted); a glob such as
-            ``models/**/*.onnx``; a text file with a path a line (``#`` begins a comment), relative
-            to the current folder; or the paths of models. Folders and globs skip ``output``.
+            ``models/**/*.onnx``; a text file with one path per line (``#`` begins a comment),
+            relative to the current folder; or the paths of models. Folders and globs skip
+            ``output``.
         output: the folder of the batch.
     """
     if isinstance(source, (str, Path)):
@@ -200,12 +201,12 @@ def batch(
     relative paths of the models, and ``results.jsonl`` with a line for each model. Models that an
     earlier call has done are skipped while their content, the options and the package versions are
     the same, so that an interrupted call can be repeated. Returns the records of the models. Raises
-    `BatchError` when there is no model, two models have one result, another batch writes into the
-    folder, or no scheduler answers.
+    `BatchError` when there is no model, two would be written to the same file, another batch writes
+    into the folder, or no scheduler answers.
 
     Args:
-        models: a folder, a glob such as ``models/**/*.onnx``, a text file with a path a line, or
-            the paths.
+        models: a folder, a glob such as ``models/**/*.onnx``, a text file with one path per line,
+            or the paths.
         output: the folder of the results.
         options: limits, and the options of the command; see `BatchOptions`.
         on_step: called at the beginning, and after each model.
