@@ -250,8 +250,8 @@ def parse_rules(text: str, file: str = "", first: int = 0) -> list[type[TextPatt
 
     The functions of a rule have the names ``match`` and ``replace``; their domain is the name of
     the rule. A rule runs once those before it have nothing left to do, unless it sets its own
-    priority; that of the first one is ``first``. Raises `TextRuleError` when something is wrong;
-    the message begins with ``FILE:LINE:COLUMN``, where FILE is ``rules`` when empty.
+    priority; the first rule has the priority ``first``. Raises `TextRuleError` when something is
+    wrong; the message begins with ``FILE:LINE:COLUMN``, where FILE is ``file``, or ``rules``.
     """
     pairs: dict[str, dict[str, FunctionSource]] = {}
     for source in parse_functions(text, file or "rules"):
@@ -294,9 +294,9 @@ def rule_class(
     """The pattern that a pair of functions describes; by default named after its operators.
 
     All ``filters``, called with the view of the graph and the match, must hold.
-    ``value_name_pairs`` has for results of ``replace`` results of ``match``: the new node takes
-    name and metadata of the old one. The settings in ``match`` override ``settings``, which
-    may have ``examples``. Raises `TextRuleError` when something is wrong.
+    ``value_name_pairs``: pairs of a result of ``replace`` and one of ``match``; the new node takes
+    name and metadata of the old one. The settings in ``match`` override ``settings``, which may
+    have ``examples``. Raises `TextRuleError` when something is wrong.
     """
     left, right = read_function(match, "match"), read_function(replace, "replace")
     _check_signatures(left, right)
