@@ -57,7 +57,7 @@ class CastCastPattern(_CastPair):
         if not is_one_conversion(source, m.middle, m.to):  # (1) (2)
             return self.none(
                 m.nodes[0],
-                msg=lambda: f"type {source} by way of {m.middle} to {m.to} is not the same at once",
+                msg=lambda: f"Casts from {source} to {m.middle} to {m.to} may not equal one Cast",
             )
         return m.derive(back=source == m.to)
 
