@@ -207,7 +207,7 @@ def is_downloaded(model: Path) -> bool:
 
 
 def readable(text: str) -> str:
-    """A text without the folder to which a stream was copied, and without advice about it."""
+    """A text without the temporary folder of a stream, and with advice that fits a stream."""
     result = _STREAM_FOLDER.sub("", text)
     if result != text:
         result = result.replace(

@@ -115,7 +115,7 @@ def write_pair(
         before, after = pair(*sources, dict(choices.link))
         if not after.moved:
             say(
-                f"xopt: error: {decoder} multiplies nothing that depends on "
+                f"xopt: error: {decoder} has no matrix multiplication that depends on "
                 f"{', '.join(after.links)} alone; "
                 "nothing was written",
                 err=True,
@@ -129,7 +129,7 @@ def write_pair(
         written: list[Path] = []
         if code != DIFFERENT:
             progress.say("writing")
-            # The new encoder also serves the former decoder, so that it may come first.
+            # The encoder is written first: the original decoder also works with it.
             for model, target, source in zip(
                 (after.encoder, after.decoder), targets, sources, strict=True
             ):

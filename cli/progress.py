@@ -37,7 +37,7 @@ class Progress:
         console = open_console(to_stderr=True)
         self._is_logged = enabled and not console.is_terminal
         self._clock = clock
-        self._last = self._start = clock()  # of the last line, and of the stage
+        self._last = self._start = clock()  # times of the last line and of the start of the stage
         self._step, self._stage = "starting", "starting"
         self._status: Status | None = (
             console.status("starting") if enabled and console.is_terminal else None
@@ -99,7 +99,7 @@ class Progress:
                 say(f"xopt: {self._text(now)}", err=True)
 
     def _text(self, now: float) -> str:
-        """The step and the time left, or the time since the step began if the former is unknown."""
+        """The step with the time left; if that is unknown, with the time since its stage began."""
         step, passed = self._step, now - self._start
         if isinstance(step, StageProgress) and step.done:
             return f"{step}, {_time(passed / step.done * (step.total - step.done))} left"

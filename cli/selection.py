@@ -163,7 +163,7 @@ class SelectionOfAll(Selection):
 
 @dataclass(frozen=True)
 class SelectionWithRules(Selection):
-    """The options that choose patterns and rules in text form, and that drop patterns."""
+    """The options that choose patterns and files of rules, and that drop patterns."""
 
     rewrite: tuple[str, ...] = repeated(
         "Also apply the rules of this file: ONNX text or Python (repeatable).",

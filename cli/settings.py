@@ -35,7 +35,7 @@ class Settings:
     """The settings of a file, as defaults of the options of each command.
 
     Attributes:
-        path: the file, from whose folder relative paths in it start.
+        path: the file; relative paths in it start from its folder.
         name: the file as messages name it.
         defaults: values by command and parameter.
         revision: the git revision that the file was read from, if any.
@@ -134,7 +134,7 @@ def _content(path: Path) -> bytes | None:
 def nearest_settings(
     read: Callable[[Path], bytes | None] = read_content,
 ) -> tuple[Path, Mapping[str, Any]] | None:
-    """The nearest settings file, in the current folder or one around it, and its table.
+    """The nearest settings file, in the current folder or a parent folder, and its table.
 
     ``None`` when there is no such file. ``read`` gives the content of a file, if the file exists.
     """

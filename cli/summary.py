@@ -190,7 +190,7 @@ def _print_candidates(console: Console, quantized: Quantized) -> None:
 def _print_verdict(
     console: Console, report: VerificationReport, loosened: str, *, verbose: bool
 ) -> None:
-    # If they were not found equal, the last line of the command, on standard error, has the reason.
+    # If the models differ or are not verified, the last line on standard error has the reason.
     text = report.verdict() if report.ok else f"{report.where}; the reason is below"
     console.print(f"verification  {text}{loosened}", highlight=False)
     largest = report.largest if verbose else None
@@ -204,7 +204,7 @@ def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = 
     """Print the figures and the verdict.
 
     ``verbose`` adds tables of the operators and patterns, the time of each step, all hints, and the
-    outputs that a note counts.
+    outputs that differ by rounding.
     """
     console = open_console(to_stderr=to_stderr)
     outcome = summary.outcome

@@ -14,7 +14,7 @@ _UNWRAPPED: Final = 1 << 16
 _UNSAFE: Final = (
     *(code for code in range(0x20) if chr(code) not in "\t\n"),
     *range(0x7F, 0xA0),
-    # line separators, and directions of text
+    # line separators, and bidirectional controls
     *(0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)),
     *range(0xD800, 0xE000),  # bytes of file names that are not UTF-8
 )

@@ -43,15 +43,15 @@ def _rows(report: BenchReport) -> Rows:
         return rows
     columns = {**report.settings, "geometric mean": report}
     rows = Rows("", *columns, right=tuple(columns))
-    for place, model in enumerate(report.models):
+    for index, model in enumerate(report.models):
         rows.add(
-            str(place + 1),
-            *(milliseconds(column.models[place].median) for column in columns.values()),
+            str(index + 1),
+            *(milliseconds(column.models[index].median) for column in columns.values()),
         )
         if model.ratio is not None:
             rows.add(
-                f"{place + 1} / 1",
-                *(str(column.models[place].ratio) for column in columns.values()),
+                f"{index + 1} / 1",
+                *(str(column.models[index].ratio) for column in columns.values()),
             )
     return rows
 

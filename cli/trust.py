@@ -1,9 +1,10 @@
-"""The settings that count in a file that the command line does not name.
+"""The settings that take effect in a settings file that the command line does not name.
 
-Such a file is found in the current folder or around it. Somebody else may have written the file,
-even if it belongs to the user. Files come with archives and clones, or another user puts one into
-``/tmp``. A setting that loads code or writes a file never counts in such a file. A setting that
-weakens the verification counts in the user's project only, and is shown with the result.
+Such a file is found in the current folder or a parent folder. Somebody else may have written the
+file, even if it belongs to the user. Files come with archives and clones, or another user puts one
+into ``/tmp``. A setting that loads code or writes a file never takes effect in such a file. A
+setting that weakens the verification takes effect in the user's project only, and is shown with the
+result.
 """
 
 import shlex
@@ -198,7 +199,7 @@ _ACCEPTING: Final[Mapping[str, Callable[[Any], bool]]] = {
     "assume_from_model": _is_on,
     **dict.fromkeys(("patterns", "include"), _selects_loosely),
 }
-"""Functions that say whether the value of a parameter accepts other results.
+"""Functions that say whether the value of a parameter accepts results that the default refuses.
 
-The summary shows these results.
+The summary shows the effect of such values.
 """

@@ -58,7 +58,7 @@ STARTUP: Final = "startup"
 
 
 def fraction(value: str | float) -> float:
-    """The error that a share such as ``1%`` or ``1`` allows, as a fraction."""
+    """A percentage such as ``1%`` or ``1`` as a fraction; it must be above 0% and below 100%."""
     number = percentage(value) / 100
     try:
         PrecisionOptions(tolerance=number)
@@ -105,7 +105,7 @@ class _Metric(_Choice):
 def metric_option() -> Any:
     """The option ``--metric``."""
     return option(
-        "Error of quantization, or PACKAGE.MODULE:FUNCTION.",
+        "Metric of the quantization error, or PACKAGE.MODULE:FUNCTION.",
         type=_Metric(tuple(METRICS)),
         default="largest",
     )

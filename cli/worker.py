@@ -1,7 +1,7 @@
 """A worker process of a batch, which runs the command lines that it reads from standard input.
 
-Each command runs in a copy of this process. If the system makes no copies, this process ends after
-the first command. No thread may run here: the copies import onnxruntime, which starts threads.
+Each command runs in a fork of this process. If the system cannot fork, this process ends after the
+first command. No thread may run here: the forks import onnxruntime, which starts threads.
 """
 
 import gc
@@ -24,7 +24,7 @@ from .start import begin
 _MODULES: Final = ("xoptim.cli.main", "xoptim.cli.commands.optimize", "numpy.ma")
 """Modules that each command needs."""
 _SIGNALED: Final = 128
-"""Exit code from which on a signal has ended the process."""
+"""Exit codes from this one on mean that a signal ended the process."""
 _MAX_READ_BYTES: Final = 1 << 16
 
 
@@ -78,7 +78,7 @@ def _request() -> list[Any]:
 
 @cache
 def _load() -> None:
-    """Import the modules that each command needs, before this process is copied.
+    """Import the modules that each command needs, before this process is forked.
 
     The commands report modules that cannot be imported.
     """
@@ -88,7 +88,7 @@ def _load() -> None:
         import_module("xoptim.catalogue.registry").compile_patterns()
     end_idle_threads()
     gc.collect()
-    gc.freeze()  # a collection in a copy would copy the memory of all objects
+    gc.freeze()  # a collection in a fork would copy the memory of all objects
 
 
 def _run(limit: int) -> None:

@@ -65,7 +65,7 @@ class _BatchChoices:
 class _Shared(Choices):
     """The options of ``xopt MODEL`` for each model of a batch.
 
-    Plain fields are not options: they make no sense for many models, or the batch defines them.
+    The fields below hide options that make no sense for many models, or that the batch defines.
     """
 
     output: Path | None = None

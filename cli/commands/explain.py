@@ -75,7 +75,7 @@ class _ExplainChoices:
     matches: bool = flag("List the matches and their captured values.")
     target: str = target_option("Say whether this target drops PATTERN, or needs a lowering.")
     prove: bool = flag("Prove the examples of PATTERN for all sizes; takes no MODEL.")
-    verbose: bool = flag("Show the values of all nodes, and other attempts.", "-v", "--verbose")
+    verbose: bool = flag("Show the values and all attempts at each node.", "-v", "--verbose")
 
 
 def _refuse_idle(trial: TrialChoices, choices: _ExplainChoices) -> None:
@@ -83,7 +83,7 @@ def _refuse_idle(trial: TrialChoices, choices: _ExplainChoices) -> None:
         names = ("at", "limit", "everything", "target", "verbose")
         refuse_idle(dict.fromkeys(names, "with --matches, which lists all matches"))
     if choices.at is not None:
-        reason = "with --at, which lists what begins there"
+        reason = "with --at, which lists all attempts at that node"
         refuse_idle(dict.fromkeys(("limit", "everything"), reason))
     if trial.as_json:
         refuse_idle({"verbose": "with --json, which has all values"})
@@ -214,7 +214,7 @@ def explain_command(
 
 
 def _prove_examples(name: str, choices: _ExplainChoices, *, is_json: bool) -> None:
-    """Say how equal the examples of a pattern are proved to be; with ``-v``, print both sides.
+    """Print the proof of each example of a pattern; with ``-v``, also both sides.
 
     Raises `click.UsageError` with ``is_json``, or if ``name`` is not the name of a pattern.
     """
@@ -244,7 +244,7 @@ def _target_lines(model: Path, kinds: Sequence[type[Rewrite]], name: str) -> lis
             lines.append(f"{kind.name()} {_need_of(model, kind.name(), target)}")
         elif reason:
             lines.append(f"{kind.name()} is dropped for {name}: {reason}")
-        elif not is_for_others(kind, target):  # only quantization uses those for other providers
+        elif not is_for_others(kind, target):  # quantization may use patterns for other providers
             lines.append(f"{kind.name()} is used for {name}")
     return lines
 

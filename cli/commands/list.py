@@ -41,7 +41,7 @@ class PatternDocument(JsonResult):
         onnxruntime: versions of ONNX Runtime with the defect that it works around.
         status: `stable`, `preview` or `deprecated`.
         rewrite: what it rewrites, in one line.
-        proved: how equal its examples are proved to be, the weakest grade of them.
+        proved: the weakest proof grade of its examples.
     """
 
     __json__ = JsonForm(name="Pattern")

@@ -79,11 +79,11 @@ class Uncompiled(JsonResult):
 
 @dataclass(frozen=True, slots=True)
 class UnavailableTarget(JsonResult):
-    """A target that cannot be asked.
+    """A target whose placement is unknown.
 
     Attributes:
         target: name of the target.
-        fault: why it cannot be asked.
+        fault: why the placement is unknown.
         install: the command that installs it.
     """
 
@@ -226,7 +226,7 @@ def _print_overview(console: Console, answers: list[_Answer]) -> None:
 
 
 def _note(placement: Placement) -> str:
-    """A note on a placement from a table, and the option that may help most nodes that are left."""
+    """A note on a placement from a table, and the option that may help the most left nodes."""
     notes = ["by table"] if placement.source == "table" else []
     options = Counter(node.advice for node in placement.left if node.advice.startswith("--"))
     for option, count in options.most_common(1):

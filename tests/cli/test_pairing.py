@@ -42,7 +42,7 @@ def test_nothing_to_move(xopt: Xopt) -> None:
     outcome = xopt("extract", "decoder.onnx", "--into", "encoder.onnx", "-o", "out")
     assert outcome.code == 1
     assert outcome.err == (
-        "xopt: error: decoder.onnx multiplies nothing that depends on h alone; "
+        "xopt: error: decoder.onnx has no matrix multiplication that depends on h alone; "
         "nothing was written\n"
     )
     assert not [*Path("out").iterdir()]
