@@ -92,10 +92,9 @@ def _matmuls(graph: Graph, calls: set[tuple[str, str, str]]) -> Iterator[Node]:
 
 
 def rounds_elsewhere(before: Mapping[Node, Operands], after: Mapping[Node, Operands]) -> bool:
-    """Whether MatMuls may sum in another order, as a computed operand became a stored one, or the
-    reverse, by `stored_operands`.
+    """Whether MatMuls may sum in another order, as operands changed between computed and stored.
 
-    New nodes are compared with removed ones.
+    The arguments are results of `stored_operands`. New nodes are compared with removed ones.
     """
     if any(before.get(node, operands) != operands for node, operands in after.items()):
         return True

@@ -29,7 +29,7 @@ _SMALL: Final = 1 << 10
 _LARGE_FRACTION: Final = 64
 """A result of more than 1/64 of the allowed bytes is large."""
 _MAX_COPY: Final = 1 << 16
-"""Bytes above which the default does not store a second form of a constant that stays."""
+"""By default, folding stores no second form of a larger constant (in bytes) that is still read."""
 _MIN_NARROW: Final = 1024
 """From this many elements on, narrow types stay narrow, such as those of quantized weights."""
 _MIN_NARROW_ALWAYS: Final = 2

@@ -29,8 +29,8 @@ NodeIndex = dict[object, list[Node]]
 class MergeInitializers(GraphPass):
     """Keeps one of several initializers with the same type, shape and bits.
 
-    External initializers are equal if their files and offsets are equal. Others are read, once and
-    in chunks, only if samples are equal.
+    External initializers are equal if their files and offsets are equal. Otherwise, they are read,
+    once and in chunks, only if samples are equal.
     """
 
     title = "merge_initializers"
@@ -229,8 +229,8 @@ def _merge_inside(
 def _outer_name(
     graph: Graph, body: Graph, name: str, constants: Mapping[object, str]
 ) -> str | None:
-    """The name of a subgraph's operand in a graph or around it, ``None`` if the subgraph computes
-    it.
+    """The name of a subgraph's operand in a graph or an outer graph, ``None`` if the subgraph
+    computes it.
     """
     scope = body.scope(name) if name else graph
     if scope is graph or scope is None or scope in around(graph):

@@ -124,4 +124,4 @@ def test_sets_before_the_seventh_in_onnxruntime() -> None:
     "call", ["Upsample <height_scale = 2.0, width_scale = 2.0> (x)", "Tile (x, x, x)"]
 )
 def test_forms_that_are_not_supported(call: str) -> None:
-    assert "its form before is not supported" in reason(f"agraph {MATRIX} {{ y = {call} }}", 1, 7)
+    assert "its earlier form is not supported" in reason(f"agraph {MATRIX} {{ y = {call} }}", 1, 7)

@@ -17,7 +17,8 @@ from xoptim.graph.node import Node
 from xoptim.graph.walk import reads
 
 NONE: Final = -1
-"""The producer of an operand that no node computes; the settings of a node outside of all blocks.
+"""The producer of an operand that no node computes; the settings of a node that cannot be in a
+block.
 """
 DISTANCES: Final = (0, 1, 2, 3, 5, 8)
 """Distances up to which nodes are compared.
@@ -219,7 +220,7 @@ class Columns:
             return
         place = len(self.columns)
         self.columns.append(column)
-        self.place.update((node, (block, place)) for block, node in enumerate(column))
+        self.place.update((node, (copy, place)) for copy, node in enumerate(column))
         self._unexplored.append(place)
 
     def _explore_operands(self) -> None:
@@ -267,10 +268,10 @@ class Block:
     """A block that repeats."""
 
     rows: tuple[Row, ...]  # the copies; places are in topological order
-    # for each operand of each place, the result of the same copy that it is, else ``None``
+    # for each operand of each place, the result of the same copy that is read there, else ``None``
     inside: tuple[tuple[Result | None, ...], ...]
-    # for each operand of each place, the result of another copy, mostly the previous one, that it
-    # is in some copies, else ``None``
+    # for each operand of each place, the result of another copy, mostly the previous one, that some
+    # copies read there, else ``None``
     handed: tuple[tuple[Result | None, ...], ...]
 
     @property
@@ -286,10 +287,10 @@ class Block:
 
 
 def block_of(links: Links, columns: Sequence[Column]) -> Block | None:
-    """The block with these places, ``None`` when no place is left.
+    """The block with these places, ``None`` when no place remains.
 
-    A place is left out if one of its operands comes from the same copy in some copies only, or from
-    a place that is left out.
+    A place is skipped if one of its operands comes from the same copy in some copies only, or from
+    a skipped place.
     """
     place = {
         node: (copy, number)

@@ -45,8 +45,9 @@ class Alignment:
         return block if block is not None and block.size == self.block.size else self.block
 
     def _new_row(self, nodes: dict[int, int]) -> Row:
-        """A further copy with these nodes by place, which is registered; empty unless the copy is
-        complete, and disjoint from all other copies.
+        """Register a further copy with these nodes, by place, and return its row.
+
+        The row is empty unless the copy is complete, and disjoint from all other copies.
         """
         row = tuple(nodes[place] for place in sorted(nodes))
         if (
@@ -63,8 +64,8 @@ class Alignment:
 
         The cut can move if the nodes after each copy, the last copy included, match the nodes at
         its beginning. The best cut is where the copies have the innermost scopes of their own.
-        Among equal cuts, it is where the fewest values pass to the next copy, and then the latest
-        one, which leaves out the nodes before the first copy.
+        Among equal cuts, it is the one at which the fewest values pass to the next copy, and then
+        the latest one.
         """
         next_nodes = [self._after(row) for row in self.block.rows]
         movable = self._movable(next_nodes)
@@ -197,7 +198,7 @@ class Alignment:
     # ---------------------------------------------------------------- the cut
 
     def _movable(self, next_nodes: Sequence[dict[int, int]]) -> list[int]:
-        """The places at the beginning of a copy for which a node follows each copy."""
+        """The places at the beginning of a copy that have a matching node after each copy."""
         places: set[int] = set()
         for place, sources in enumerate(self.block.inside):
             if all(place in nodes for nodes in next_nodes) and all(

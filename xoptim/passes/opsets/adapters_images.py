@@ -12,7 +12,7 @@ _COORDINATES: Final = 11
 
 
 def upsample_renamed(call: OpsetCall) -> None:
-    """Upsample 10: it is Resize. Its scales are 1 or more, so that ``nearest`` rounds down."""
+    """Upsample 10: Resize replaces it. Its scales are 1 or more, so ``nearest`` rounds down."""
     call.op_type = "Resize"
     if call.scratch.target >= _COORDINATES:
         _place_scales(call, call.inputs[1], "floor")

@@ -172,7 +172,7 @@ class OpsetCall:
     def make(
         self, op_type: str, inputs: Sequence[str], *, version: int = 0, **attributes: Any
     ) -> str:
-        """Add a call of an operator, by default in its newest form, before this one.
+        """Add a call of an operator, by default in the target operator set, before this one.
 
         Returns the name of its result.
         """
@@ -199,7 +199,7 @@ class OpsetCall:
     def finish(
         self, op_type: str, operands: Sequence[str], place: int = 0, **attributes: Any
     ) -> None:
-        """Add a call that computes the node's result from that of this call and ``operands``."""
+        """Add a call that computes the node's result from this call's result and ``operands``."""
         result, name = self.outputs[place], self.scratch.new_name(f"{self.op_type.lower()}_out")
         self.outputs[place] = name
         self.after.insert(

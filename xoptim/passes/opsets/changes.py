@@ -15,7 +15,7 @@ _OPTIONAL: Final = OpSchema.FormalParameterOption.Optional
 _WIDER: Final = (
     "it also takes operands that were invalid: negative axes and indices, other shapes and types"
 )
-_VALUES: Final = "an attribute has a value more"
+_VALUES: Final = "an attribute has one more value"
 Formals: TypeAlias = Sequence[OpSchema.FormalParameter]
 _SAME: Final = {
     "the text explains more": (
@@ -54,9 +54,9 @@ _SAME: Final = {
     ),
 }
 _REFUSED: Final = {
-    "the form before, for sequences in batches, has no counterpart": "Scan 9",
+    "the earlier form, for batches of sequences, has no counterpart": "Scan 9",
     "recurrent operators before operator set 7 are not supported": "GRU 3 7, LSTM 7, RNN 7",
-    "its form before is not supported": "Tile 6, Upsample 7",
+    "its earlier form is not supported": "Tile 6, Upsample 7",
 }
 
 

@@ -52,7 +52,9 @@ _ONLY_LOST: Final = frozenset(
         *(("BatchNormalization", 9), ("Scatter", 11), ("Upsample", 10)),
     )
 )
-"""Steps in which an operator only lost types, attributes or its name: calls stay valid before."""
+"""Steps in which an operator only lost types, attributes or its name: the older set allows all
+calls.
+"""
 _ABSENT: Final = "the set does not have it"
 _ONE_PER_AXIS: Final = ("dilations", "strides")
 """Attributes without a default that have no effect if all numbers are 1."""
@@ -91,7 +93,7 @@ def _only_types_changed(op_type: str, target: int, start: int) -> bool:
 
 
 def lowered(call: OpsetCall) -> list[OpsetCall]:
-    """The calls, in order, that compute the same as one call in the older set of its scratch.
+    """The calls, in order, that compute the same as one call in its older target set.
 
     Raises `Refused` when there are none, with the operator set whose change cannot be undone.
     """

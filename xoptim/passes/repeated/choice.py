@@ -25,7 +25,9 @@ from xoptim.passes.repeated.writing import (
 )
 
 MARGIN: Final = 0.9
-"""A region is stacked by default if it takes at most this fraction of its time, at every size."""
+"""By default, a region is stacked if that takes at most this fraction of the time of its single
+nodes, at every size.
+"""
 
 LEAST: Final = 5000.0
 """Nanoseconds that a stacked region must save as well, at every size: smaller differences are
@@ -282,9 +284,9 @@ class StackNodes:
             for name in names:
                 if name in lane:
                     lanes.setdefault(lane[name][0], set()).add(name)
-            for group in lanes.values():
-                if not self._joins(reader, names, len(group)):
-                    alone |= group
+            for lane_names in lanes.values():
+                if not self._joins(reader, names, len(lane_names)):
+                    alone |= lane_names
         return alone
 
     def _joins(self, node: Node, names: Collection[str], count: int) -> bool:

@@ -405,8 +405,8 @@ def _with_peers(sums: Sums, fewest: int) -> list[tuple[int, list[Node]]]:
 class _Colours:
     """The colours of results: the class of the node, and the index among its results.
 
-    All results of a node without a peer have one colour, and so have Slices of one value: parallel
-    branches read the parts of one Split.
+    All results of a node without a peer have one colour: parallel branches read the parts of one
+    Split. Slices of one value have one colour as well.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -424,7 +424,7 @@ class _Colours:
         self._colours.update((name, (colour, place)) for place, name in enumerate(node.output))
 
     def of(self, name: str) -> tuple[int, int]:
-        """The colour of a value, whose class is complete.
+        """The colour of a value; all nodes of its class must have been learned.
 
         A stackable node without a peer is a class of its own.
         """

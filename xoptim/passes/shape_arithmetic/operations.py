@@ -16,7 +16,7 @@ from xoptim.facts.symbolic import content, make, of_atom
 from xoptim.operators.broadcasting import size_result
 
 _ATOMS: Final = {"//": "Div", "%": "Mod", "max": "Max", "min": "Min"}
-"""Operators of the operations that expressions do not expand."""
+"""ONNX operators by the kind of an atom in an expression."""
 _MAX_TERMS: Final = 4
 """Longer sums are split at both ends only."""
 
