@@ -187,7 +187,7 @@ def stretched_by(
 def sources_of(g: GraphView, name: str, axis: int, depth: int = MAX_DEPTH) -> tuple[Source, ...]:
     """Axes of preceding tensors whose lengths add up to the length of an axis.
 
-    They are as far up the graph as shapes tell: at most ``depth`` nodes.
+    They are as far up the graph as shapes are known, at most ``depth`` nodes.
     A Shape of the tensor itself would be one more consumer of the keys, which blocks rewrites. If
     Attention appends the keys to the KV cache, this Shape would close a cycle.
     """

@@ -62,7 +62,7 @@ class _ScoresGroupQueryAttention(GroupQueryAttentionPattern):
         past_key: Symbol,
         past_value: Symbol,
     ) -> tuple[Symbol, Symbol, Symbol]:
-        # The choice of the rotation comes last: all variants with a rotation are then tried first.
+        # The rotation is chosen last: each variant with it is tried before the same without it.
         scaling = g.choice("scaling", "", "Mul", "Div")
         repetition = g.choice("repetition", "", "Gather", "Expand")
         queries, keys = self.rotated(g, q, k)
