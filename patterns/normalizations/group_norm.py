@@ -28,8 +28,8 @@ class GroupNormPattern(EasyPatternOptimization):
     What: one operator instead of five, or of seven with SiLU. Transposes around it move the
     channels to the last axis, as the operator requires.
     Why: diffusion models spend much of their time in group normalization on GPUs. The pattern is
-    opt-in (``--include group_norm``): it was not measured, and verified only by the definition of
-    the operator on a CPU.
+    opt-in (``--include group_norm``): it was not measured, and verified only on a CPU, with a local
+    function in place of the operator.
     Refuses when:
     1. x is not a batch of images in float32 or float16, with 32 groups of an even number of
        channels.
@@ -79,7 +79,7 @@ class GroupNormPattern(EasyPatternOptimization):
             or m.inner[0] not in (0, shape[0])
             or list(m.inner[1:]) != [_GROUPS, -1]
         ):  # (3)
-            return self.none(node, msg="the groups are not joined by a Reshape to (0, 32, -1)")
+            return self.none(node, msg="the channels are not grouped by a Reshape to (0, 32, -1)")
         readers = sorted(reader.op_type for reader in g.next_nodes(m.outputs[0]))
         if not m.silu and readers == ["Mul", "Sigmoid"]:  # (5)
             return self.none(node, msg="SiLU follows, which is matched as well")

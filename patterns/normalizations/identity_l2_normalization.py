@@ -45,7 +45,7 @@ class IdentityL2NormalizationPattern(EasyPatternOptimization):
         if len(axes) != 1 or axes[0] not in (-1, (rank or 0) - 1):  # (2)
             return self.none(m.nodes[0], msg="the norm is not along the last axis")
         message = (
-            "the vectors may not have length 1: assume it of an input with "
+            "the vectors are not known to have length 1: assume it of an input with "
             f"{Advice('assume', f'unit({m.x})')}"
         )
         return g.assumes("unit", m.x) or self.none(m.nodes[0], msg=message)  # (1)

@@ -67,7 +67,7 @@ class _NormalizationFormula(EasyPatternOptimization):
         return self.has_number(g, m) and m.derive(ones=ones, lengths=shape)
 
     def has_number(self, g: GraphView, m: Match) -> bool | None:
-        """Derive epsilon as ``number``, 0 if absent; refuse if there is no kernel."""
+        """Derive epsilon as ``number``, 0 if absent; refuse large epsilons and missing kernels."""
         number = float(g.get_constant_scalar(m.epsilon) or 0) if m.get("epsilon") else None
         if number is not None and not self.least < number < 1:  # (2)
             return self.none(m.nodes[-1], msg="epsilon is not a small positive number")
