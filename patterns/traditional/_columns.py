@@ -1,4 +1,4 @@
-"""Producers of a model's operand that select, shift or scale columns, each before a Concat or not.
+"""Nodes that select, shift or scale columns of a model's operand, directly or before a Concat.
 
 A *model* is a linear model, a tree ensemble or a Gemm. Its operand is a matrix with a row per
 sample and a column per feature.

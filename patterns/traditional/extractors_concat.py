@@ -12,7 +12,7 @@ class ExtractorsConcatPattern(PatternOptimization):
     """[ArrayFeatureExtractor(x, i), ArrayFeatureExtractor(x, j)] → ArrayFeatureExtractor(x, [i, j])
 
     What: selects the columns of adjacent operands of the Concat at once.
-    Why: measured 0.55 of the time of three and two columns (1,000 rows) to 0.87 (one row).
+    Why: measured for three and two columns: 0.55 (1,000 rows) to 0.87 (one row) of the time.
     Refuses when:
     1. no two adjacent operands are columns of one matrix at constant indices.
     2. an operand has other consumers: it would be extracted twice.

@@ -47,7 +47,9 @@ class ExtractorTreeEnsemblePattern(_TreeEnsembleOperand):
         node = m.nodes[0]
         extraction = extraction_of(g, m.x, gathers=True)
         if extraction is None or g.info(extraction.x).dtype != TensorProto.FLOAT:  # (1)
-            return self.none(node, msg="the operand is not constant columns of a float32 matrix")
+            return self.none(
+                node, msg="no node selects columns of a float32 matrix at constant indices"
+            )
         nodes = comparisons(node, extraction.indices.size)  # (2)
         columns = [0] * nodes.all_limits.size
         for index, column in zip(
@@ -105,19 +107,19 @@ class ImputerTreeEnsemblePattern(_TreeEnsembleOperand):
                 node, msg="no Imputer of NaN in a matrix precedes, or it has other consumers"
             )
         nodes = comparisons(node, operand.size)  # (3)
-        numbers = np.full(operand.size, np.nan, np.float32)
+        column_values = np.full(operand.size, np.nan, np.float32)
         for part in operand.parts:
             if part.node is not None:
                 values = np.array(part.node.attribute.get("imputed_value_floats", []), np.float32)
                 # (2)
                 if (
-                    values.size not in (1, numbers[part.columns].size)
+                    values.size not in (1, column_values[part.columns].size)
                     or not np.isfinite(values).all()
                 ):
                     return self.none(
                         part.node, msg="the imputed values are not one finite value per column"
                     )
-                numbers[part.columns] = values
+                column_values[part.columns] = values
         directions = np.array(
             node.attribute.get("nodes_missing_value_tracks_true", np.zeros(nodes.all_limits.size)),
             np.int64,
@@ -126,7 +128,7 @@ class ImputerTreeEnsemblePattern(_TreeEnsembleOperand):
             return self.none(
                 node, msg="nodes_missing_value_tracks_true does not have one value per node"
             )
-        imputed = numbers[nodes.columns]
+        imputed = column_values[nodes.columns]
         directions[nodes.inner] = np.where(
             np.isnan(imputed), directions[nodes.inner], decisions(nodes, imputed)
         )
