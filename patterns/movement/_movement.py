@@ -192,7 +192,7 @@ def plans(moved: Rearrangement, source: Shape, result: Shape, max_nodes: int) ->
     """Plans for a rearrangement with at most ``max_nodes`` nodes, the shortest first.
 
     Of two plans of equal length, the plan with the Reshape first comes first. Both take equally
-    long, but exporters write a Reshape first: so shortened layers look like all others.
+    long, but exporters write a Reshape first, so shortened layers match layers as exported.
     """
     order = [factor for axis in moved.result for factor in axis]
     if order == sorted(order):
