@@ -21,7 +21,7 @@ _ENTRIES: Final = (("session.record_ep_graph_assignment_info", "1"),)
 
 
 def main() -> None:
-    """Answer the question on standard input, on standard output."""
+    """Read a question from standard input, and write the answer to standard output."""
     questions, answers = questions_and_answers()
     question: Question = pickle.load(questions)
     set_reader(question.reader)

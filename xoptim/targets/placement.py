@@ -21,8 +21,8 @@ class PlacedNode(JsonResult):
         name: name of the node, or of its first result.
         op_type: operator.
         domain: domain of the operator; empty for the standard one.
-        provider: full name of the execution provider; empty for a node that is computed ahead or
-            merged, and for all nodes of a model that does not compile.
+        provider: full name of the execution provider; empty for a node that is folded or merged,
+            and for all nodes of a model that does not compile.
         partition: number of the partition, from 0; -1 where the target does not take the node.
         reason: the reason why the target does not take the node, if known.
         advice: a change with which the target would take the node, if known.
@@ -83,7 +83,7 @@ class Placement(JsonResult):
         member(
             "absent",
             count,
-            "number of nodes that ONNX Runtime computes ahead, or merges into others.",
+            "number of nodes that ONNX Runtime folds, or merges into others.",
         ),
         "partitions nodes",
     )
@@ -111,7 +111,7 @@ class Placement(JsonResult):
 
     @property
     def absent(self) -> tuple[PlacedNode, ...]:
-        """The nodes that onnxruntime computes ahead, or merges into others, before it asks."""
+        """The nodes that onnxruntime folds, or merges into others, before it asks the provider."""
         if not self.compiles:
             return ()
         return tuple(node for node in self.nodes if not node.provider and not node.is_taken)

@@ -35,7 +35,7 @@ class Question:
         base_dir: folder of the external data of the model.
         level: graph optimizations of onnxruntime.
         custom_op_libs: libraries of operators that the model needs.
-        reader: the reader of messages.
+        reader: the form in which messages name options.
     """
 
     kind: Kind
