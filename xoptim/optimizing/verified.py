@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MOST_CULPRITS: Final = 10
 """Maximal number of rewrites that are dropped for one model."""
 MOST_PLACES: Final = 50
-"""Maximal number of nodes at which a pattern that is not proved there is skipped."""
+"""Maximal number of nodes at which an unproved pattern is skipped; with more, it is dropped."""
 _LOGGER = logging.getLogger("xoptim")
 
 
@@ -189,7 +189,7 @@ def assuming(checks: VerificationOptions, options: OptimizationOptions) -> Verif
 def located(
     model: Source | str | Path | onnx.ModelProto, checks: VerificationOptions
 ) -> tuple[ModelLike, VerificationOptions]:
-    """The model to verify, and the folder of its external data."""
+    """The model to verify, and the options with the folder of its external data."""
     if not isinstance(model, Source):
         return model, checks
     if model.kind == "path":
