@@ -52,8 +52,8 @@ class FittingOutcome(JsonResult):
         is_check_asked: whether a comparison on the target was asked for.
         check: the comparison on the target; ``None`` when it was not made.
         dropped: lowerings that were dropped because they change results.
-        avoided: nodes at which a lowering is not applied for that reason, by its name.
-        newer: newer operator sets that lowerings of the remaining nodes need, by their names.
+        avoided: nodes at which a lowering is not applied because it changes results, by lowering.
+        newer: newer operator sets that lowerings of the remaining nodes need, by lowering.
         unfit: patterns that would apply but are not used for the target.
         fault: the reason why the execution provider gave no answer; empty when it did.
     """
@@ -233,8 +233,9 @@ class Fit:
             self._discard(lowered)
 
     def _culprit(self, verified: VerifiedModel, fitted: Fitted) -> tuple[str, str]:
-        """The lowering that changes results when it is applied alone, else the first one; and the
-        node at which it does, if it is right at others.
+        """The lowering that changes results when it is applied alone, else the first one.
+
+        Also returns the node at which it does; empty if it changes results at other nodes as well.
         """
         patterns = installed_patterns()
         names = list(dict.fromkeys(step.pattern for step in fitted.steps))

@@ -49,8 +49,8 @@ def for_target(
     """The options of the optimization of a model for a target: its operator set, without the
     families of patterns that are slower there.
 
-    Where the provider is not installed, the model keeps its operator set: whether the runtime knows
-    the newer one cannot be asked.
+    Where the provider is not installed, the model keeps its operator set: it is unknown whether the
+    runtime supports the newer one.
     """
     names = [
         pattern.name() for pattern in options.scheduled() if pattern.family() in target.families
@@ -68,9 +68,7 @@ def for_target(
 def with_error_of(
     options: FittingOptions, quantized: Quantized | None, target: Target
 ) -> FittingOptions:
-    """The options of fitting, which allow a quantized model its error, on the samples that were
-    used to bound it.
-    """
+    """The options of fitting, with the tolerance and the samples of the quantization, if any."""
     if quantized is None or quantized.reason:
         return options
     if quantized.in_float16 and not quantized.options.is_weight_only_float16:

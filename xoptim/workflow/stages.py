@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _LOGGER: Final = logging.getLogger("xoptim")
 _INT4_MATMUL: Final = "MatMulNBits"
-"""The pattern whose operator reads 4-bit weights, which each run would widen otherwise."""
+"""The pattern whose operator reads 4-bit weights, which each run would dequantize otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class Task:
 
     Attributes:
         original: the model of the caller.
-        source: the same with its preparation.
-        options: of the optimization, for this model and its target.
-        settings: of the job.
+        source: the model after its preparation.
+        options: options of the optimization, for this model and its target.
+        settings: options of the job.
         target: where the result will run; ``None`` for onnxruntime on the CPU.
         precision: how the result is quantized, as the target needs it.
     """
