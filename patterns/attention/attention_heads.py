@@ -74,7 +74,7 @@ class AttentionHeadsPattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         attention = next(node for node in m.nodes if node.op_type == "Attention")
         shapes = (g.try_infer_shape(name) for name in (*attention.input[:3], attention.output[0]))
-        # Heads, and features of each, of queries, keys, values and results.
+        # The number of heads and the head size of queries, keys, values and result.
         heads = [
             (0, 0) if shape is None or len(shape) != 4 else (shape[1], shape[3]) for shape in shapes
         ]

@@ -31,8 +31,8 @@ class BatchHeadsPattern(EasyPatternOptimization):
     size) instead of (length, batch · heads, size). A mask and factors stay where they are. A
     Reshape of the weights into (batch, heads, queries, keys) is dropped.
     Why: the patterns that fuse attention match tensors of rank 4. The attention of DETR, and of
-    torch.nn with ``need_weights``, has rank 3. Alone, the rewrite saves no node, but the targets of
-    its Reshapes are constant.
+    torch.nn with ``need_weights``, has rank 3. Alone, the rewrite saves no node, but it makes the
+    targets of the Reshapes constant.
     Refuses when:
     1. the shapes are unknown, or batch and heads of queries, keys and values differ.
     2. a computed size may be 0 at run time: Reshape reads a 0 as "copy the size of the operand".

@@ -305,8 +305,8 @@ def _at_all_positions(
 def _keeps_positions(g: GraphView, node: Node, operands: Sequence[Array], result: Array) -> bool:
     """Whether a Slice keeps all positions in order.
 
-    ``operands`` and ``result`` have a row for every position, so their axis of positions differs in
-    size from the model's. An axis of equal size is not the axis of positions: it may be cut.
+    ``operands`` and ``result`` have a row for every position, unlike the model. So an axis whose
+    size differs from the model's must keep its size. Other axes may be cut.
     """
     shape = g.try_infer_shape(node.input[0])
     if shape is None or len(shape) != result.ndim:
