@@ -259,7 +259,7 @@ class InstanceNormalizationPattern(_DistanceFormula):
     phase = "specialize"
     before = dict.fromkeys(
         ("LayerNormalization", "LayerNormalizationOrt"),
-        "the formula of one is a part of the other, whose scale has one number per channel",
+        "their formula is a part of this one, whose scale has one number per channel",
     )
     operator = "InstanceNormalization"
     least = 9e-7
