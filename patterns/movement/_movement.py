@@ -55,8 +55,8 @@ def axes_after(op_type: str, numbers: list[int], axes: Sequence[int]) -> list[in
 def axes_movement(axes: Sequence[int], rank: int) -> Movement | None:
     """The single movement from a source of rank ``rank`` to a result with the axes ``axes``.
 
-    ``None`` if one movement is not enough; a Squeeze, a Transpose and an Unsqueeze always are. A
-    new axis in the place of a removed axis is the same axis, since both have size 1.
+    ``None`` if one movement is not enough; a Squeeze, a Transpose and an Unsqueeze together always
+    are. A new axis in the place of a removed axis is the same axis, since both have size 1.
     """
     if [*range(rank)] == [index if axis == NEW else axis for index, axis in enumerate(axes)]:
         return "", []
