@@ -19,7 +19,7 @@ from xoptim.proof.proving import Proof, prove_models
 _IR_VERSION: Final = 10
 _METADATA: Final = re.compile(r"<(?=metadata_props)([^<>]*)>\s*")
 _SECONDS: Final = 600.0
-"""Time after which an example counts as only run: long, as grades must not depend on it.
+"""Time limit of a proof; after it, the grade is ``only run``. Grades should not depend on it.
 
 The longest proof, of ConvWinograd, takes half a minute.
 """
