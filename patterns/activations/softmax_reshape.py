@@ -55,8 +55,8 @@ class SoftmaxReshapePattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         softmax, shape = m.nodes[0], g.try_infer_shape(m.x)
-        if shape is None:  # (2)
-            return self.none(softmax, msg="the rank is unknown")
+        if not shape:  # (2)
+            return self.none(softmax, msg="the rank is unknown or 0")
         axis = (-1 if m.axis is None else m.axis) % len(shape)
         following = shape[axis + 1 :]
         if len(following) < 2 or all(dim == 1 for dim in following):  # (1)

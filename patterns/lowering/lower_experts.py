@@ -316,9 +316,9 @@ def _matrices(
     experts, columns, width = weights.shape
     rows = width * 8 // bits
     blocks = rows // block if block > 0 else 1
-    if rows % blocks or scales.shape != (
-        (experts, columns, blocks) if block > 0 else (experts, columns)
-    ):
+    if not blocks or rows % blocks:
+        return None
+    if scales.shape != ((experts, columns, blocks) if block > 0 else (experts, columns)):
         return None
     integers = unpacked(weights.reshape(-1, width), bits, rows).reshape(experts, columns, rows)
     arrays = [

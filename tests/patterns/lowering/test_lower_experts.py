@@ -150,3 +150,14 @@ def test_what_kernels_compute_in_another_way_stays(attributes: str) -> None:
     constants = dict(zip(("v", "s", "w", "u"), (*first[:2], *second[:2]), strict=True))
     model = _model("QMoE", "x, r, v, s, , w, u", constants, f"t,{_WIDTH}", attributes=attributes)
     assert types(optimize(model, patterns="lower", strict=True)) == ["QMoE"]
+
+
+def test_blocks_longer_than_a_row_stay() -> None:
+    first, second = (
+        _quantized((_EXPERTS, _INNER, _WIDTH), 4, 0),
+        _quantized((_EXPERTS, _WIDTH, _INNER), 4, 0),
+    )
+    constants = dict(zip(("v", "s", "w", "u"), (*first[:2], *second[:2]), strict=True))
+    attributes = "block_size = 1024, normalize_routing_weights = 1"
+    model = _model("QMoE", "x, r, v, s, , w, u", constants, f"t,{_WIDTH}", attributes=attributes)
+    assert types(optimize(model, patterns="lower", strict=True)) == ["QMoE"]
