@@ -262,3 +262,21 @@ def test_the_models_are_left_unchanged() -> None:
     copies = [model.SerializeToString(deterministic=True) for model in (encoder, decoder)]
     pair(encoder, decoder)
     assert copies == [model.SerializeToString(deterministic=True) for model in (encoder, decoder)]
+
+
+def test_inputs_that_nothing_reads_stay() -> None:
+    decoder = DECODER.replace(" h) =>", " h, float[b,n] mask) =>")
+    after = moved(ENCODER, decoder)
+    assert inputs(after.decoder) == ["y", "mask", "encoded_0"]
+    assert after.links == {"encoded_0": "encoded_0"}
+
+
+def test_two_decoders_in_turn() -> None:
+    decoder = parse(DECODER)
+    for number, node in enumerate(decoder.graph.node):
+        node.name = f"node{number}"
+    _, once = pair(parse(ENCODER), decoder)
+    _, twice = pair(once.encoder, decoder)
+    run(twice.encoder, {"x": np.ones((1, 2, 4), np.float32)})
+    names = [node.name for node in twice.encoder.graph.node if node.name]
+    assert len({*names}) == len(names) == 4

@@ -36,8 +36,9 @@ def joined(
     result.CopyFrom(first)
     second_copy.CopyFrom(inline_functions(second) if second.functions else second)
     rename_values(second_copy, _names(first, second_copy, links, prefix))
+    used = {node.name for node in first.graph.node}
     for node in second_copy.graph.node:
-        node.name = node.name and f"{prefix}{node.name}"
+        node.name = node.name and _unused(f"{prefix}{node.name}", used)
     graph, added = result.graph, second_copy.graph
     linked = set(links.values())
     graph.input.extend(value for value in added.input if value.name not in linked)
@@ -64,12 +65,16 @@ def _names(
     names = {}
     for name in sorted(defined_names(second)):
         is_kept = name in ports and name not in used
-        new_name = name if is_kept else f"{prefix}{name}"
-        while new_name in used:
-            new_name += "_"
-        used.add(new_name)
-        names[name] = new_name
+        names[name] = _unused(name if is_kept else f"{prefix}{name}", used)
     return names | dict(links)
+
+
+def _unused(name: str, used: set[str]) -> str:
+    """A name that is not used, with underscores at its end if necessary; ``used`` grows by it."""
+    while name in used:
+        name += "_"
+    used.add(name)
+    return name
 
 
 def loaded(model: ModelProto, folder: Path | None) -> ModelProto:

@@ -130,7 +130,7 @@ def paired(
     """Move MatMuls, convolutions and the like that depend on linked inputs alone into the encoder.
 
     The inputs and outputs of the encoder stay, in their order; the moved results follow. Inputs of
-    the decoder that nothing reads any more are removed. Both models are left unchanged.
+    the decoder that only moved nodes read are removed. Both models are left unchanged.
 
     Args:
         encoder: runs once.
@@ -178,15 +178,22 @@ def _parts(
 ) -> tuple[ModelProto, ModelProto]:
     """The part of a decoder that reads some results, as its last inputs, and the part that computes
     them; ``names`` are the new names of the results.
+
+    Inputs that neither part reads stay in the first one: the callers of the decoder feed them.
     """
     outputs = [value.name for value in decoder.graph.output]
     reader = extract_part(decoder, [*names], outputs, folder)
     part = extract_part(decoder, (), [*names], folder)
     for model in (reader, part):
         rename_ports(model, names)
-    order = {name: index for index, name in enumerate(names.values())}
-    inputs = sorted(reader.graph.input, key=lambda value: order.get(value.name, -1))
-    replace_items(reader.graph.input, inputs)
+    inputs = {value.name: value for value in reader.graph.input}
+    moved = {value.name for value in part.graph.input} | {t.name for t in decoder.graph.initializer}
+    kept = [
+        inputs.get(value.name, value)
+        for value in decoder.graph.input
+        if value.name in inputs or value.name not in moved
+    ]
+    replace_items(reader.graph.input, [*kept, *(inputs[name] for name in names.values())])
     return reader, part
 
 
