@@ -384,3 +384,19 @@ def test_an_operator_that_does_not_take_the_type() -> None:
         replace(graph, list(graph.nodes), new)
     assert types(graph) == ["Expand", "Cast"]
     assert types(optimize(parse(text, 21), strict=True)) == ["Expand", "Cast"]
+
+
+@pytest.mark.parametrize("trips", [0, 1, 5])
+def test_a_removed_subgraph_may_hide_outer_values(trips: int) -> None:
+    model = parse(f"""agraph (float[n] x, float[n] y, bool p) => (float[n] z, float[n] w) {{
+        m = Constant <value_int = {trips}> ()
+        w = Neg(x)
+        z, r = Loop (m, p, y, x) <body = b (int64 i, bool c, float[n] y, float[n] x) =>
+            (bool d, float[n] y2, float[n] x2)
+            {{ d = Identity(c) y2 = Add(y, x) x2 = Identity(x) }}>
+    }}""")
+    result = optimize(model, strict=True)
+    assert optimize(result, strict=True) == result
+    feeds = {"x": np.arange(3, dtype=np.float32), "y": np.ones(3, np.float32), "p": np.array(True)}
+    for expected, actual in zip(run(model, feeds), run(result, feeds), strict=True):
+        np.testing.assert_array_equal(actual, expected)

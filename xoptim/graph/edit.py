@@ -234,16 +234,18 @@ class Edit(Graph):
                 "place"
             )
         gone, new = self._split(removed, added)
-        freed = {name for node in gone for name in (*node.output, *defined_inside(node)) if name}
+        inner_names = {name for node in gone for name in defined_inside(node)}
+        hiding = {name for name in inner_names if self.target.scope(name) is not None}
+        freed = {name for node in gone for name in node.output if name} | (inner_names - hiding)
         for node in new:
-            self._admit(node, freed)
+            self._admit(node, freed, hiding)
         self._check_nothing_disappears(gone, freed)
         places, region = find_places(self.target, gone, new, insert_at)
         self._carry_out(gone, new, places, region)
 
     def append(self, node: Node) -> None:
         """Put one new node at the end of the graph; raises the errors of `commit`."""
-        self._admit(node, set())
+        self._admit(node, set(), set())
         self._carry_out({}, [node], [self.target.nodes.last], [])
 
     def _split(
@@ -257,13 +259,17 @@ class Edit(Graph):
         kept = set(added)
         return dict.fromkeys(node for node in removed if node not in kept), new
 
-    def _admit(self, node: Node, freed: set[str]) -> None:
-        """Check one new node and infer its results; from then on the nodes after it may read
-        them.
+    def _admit(self, node: Node, freed: set[str], hiding: set[str]) -> None:
+        """Check one new node and infer its results; from then on the nodes after it may read them.
+
+        Args:
+            node: the new node.
+            freed: names that no other node defines any more.
+            hiding: names in removed subgraphs that hide outer values; new subgraphs may as well.
         """
         _check_call(node, self.model, self.functions, self.target.opsets)
         load_bodies(self, node)
-        self._check_names(node, freed)
+        self._check_names(node, freed, hiding)
         _check_types(self, node)
         results = infer_node(self, node)
         check_results(self.target, node.output, results)
@@ -271,12 +277,12 @@ class Edit(Graph):
         infos = [self.target.known(name) or UNKNOWN for name in node.output]
         self._learn_results(node, list(map(refine, infos, results)))
 
-    def _check_names(self, node: Node, freed: set[str]) -> None:
+    def _check_names(self, node: Node, freed: set[str], hiding: set[str]) -> None:
         """Raise if a node, subgraphs included, reads a name not defined before it, or defines one
         that is defined elsewhere.
         """
         for name in defined_inside(node):
-            if self.scope(name) is not None and name not in freed:
+            if self.scope(name) is not None and name not in freed and name not in hiding:
                 raise RewriteError(
                     f"a subgraph of a new {node.op_type} defines {name!r}, which is already "
                     "defined outside"
