@@ -134,13 +134,17 @@ def saves(queries: Dim, projected: Projection) -> bool:
     """Whether queries are so few that it is faster not to project the latents.
 
     For n queries, the multiplications per key and head are (rank + n) · size with the projection
-    of the latents, and n · rank without it.
+    of the latents, and n · rank without it. For each head, n · rank · size more project the queries
+    or the result instead, which counts if there are few keys.
     """
-    max_queries = upper_bound(queries)
+    max_queries, max_keys = upper_bound(queries), upper_bound(projected.length)
     if not isinstance(max_queries, int):
         return False
     rank, size = projected.rank, projected.size
-    return _GAIN * max_queries * rank <= (rank + max_queries) * size
+    before, after = (rank + max_queries) * size, max_queries * rank
+    if isinstance(max_keys, int) and after * (max_keys + size) > before * max_keys:
+        return False
+    return _GAIN * after <= before
 
 
 class Rows(NamedTuple):

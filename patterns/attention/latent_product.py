@@ -100,7 +100,9 @@ class _LatentProduct(PatternOptimization):
             )
         if not saves(shape[2], operand.projected):  # (3)
             return self.none(
-                node, msg=f"{shape[2]}, the number of queries, may be large ({Advice('assume')})"
+                node,
+                msg=f"{shape[2]}, the number of queries, may be large ({Advice('assume')}), or "
+                f"{operand.projected.length}, the number of keys, is small",
             )
         width = shape[3] if operand.width is None else operand.width
         rows = rows_of(g, shape, width, operand.length)
@@ -121,7 +123,8 @@ class LatentKeysPattern(_LatentProduct):
     1. not exactly one part of the keys is a projection by constant weights. Or another part is not
        shared by all heads, or another node reads the keys.
     2. the result does not go to Softmax, which gives NaN for infinite scores in any order of sums.
-    3. there may be many queries: assume a bound of their number (``--assume 'seq == 1'``).
+    3. there may be many queries: assume a bound of their number (``--assume 'seq == 1'``). Or there
+       are few keys.
     4. an axis may be empty.
     """
 
@@ -170,7 +173,8 @@ class LatentValuesPattern(_LatentProduct):
     1. the values are not a part of a projection by constant weights, or are read elsewhere.
     2. the first operand is not the result of Softmax: an infinite factor may become NaN in another
        order of sums.
-    3. there may be many queries: assume a bound of their number (``--assume 'seq == 1'``).
+    3. there may be many queries: assume a bound of their number (``--assume 'seq == 1'``). Or there
+       are few keys.
     4. an axis may be empty.
     """
 
