@@ -14,8 +14,8 @@ from onnx import AttributeProto, TensorProto, helper, numpy_helper
 from xoptim.facts.attributes import AttributeReference, decode_attribute
 from xoptim.facts.dtypes import type_name
 
-_MOST_VALUES = 6
-"""Most elements of a tensor that are shown."""
+_MAX_VALUES = 6
+"""Maximum number of elements of a tensor whose values are shown."""
 
 
 def demo_mlp_model(path: str | os.PathLike[str] | None = None) -> onnx.ModelProto:
@@ -182,7 +182,7 @@ def _tensor(tensor: TensorProto) -> str:
     text = type_name(tensor.data_type) + _dims(tensor.dims)
     if tensor.data_location == TensorProto.EXTERNAL:
         return text + " in another file"
-    return f"{text} = {_values(tensor)}" if prod(tensor.dims) <= _MOST_VALUES else text
+    return f"{text} = {_values(tensor)}" if prod(tensor.dims) <= _MAX_VALUES else text
 
 
 def _values(tensor: TensorProto) -> str:

@@ -146,7 +146,7 @@ class Choices:
     dry_run: bool = flag("Write no model.")
     as_json: bool = json_option("Print the summary as JSON.")
     verbose: int = option(
-        "-v lists operators, patterns and times; -vv also each refusal.",
+        "-v lists operators, patterns and times; -vv also why patterns did not match.",
         "-v",
         "--verbose",
         count=True,
@@ -379,7 +379,7 @@ def _writer(
 def _checked_target(model: Path, choices: Choices) -> Path:
     """The file of the result.
 
-    Raises `click.UsageError`, before any work, when the file cannot be written, or not with these
+    Raises `click.UsageError`, before any work, when the file cannot be written, or does not fit the
     options.
     """
     target = target_of(model, choices.output, choices.in_place, streams=True)

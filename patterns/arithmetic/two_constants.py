@@ -18,7 +18,7 @@ from .._folding import added, constant_pair, multiplied
 
 
 class _TwoConstants(EasyPatternOptimization):
-    """Two operators with a constant in a row, which become one."""
+    """Operators with two constants, which are combined into one."""
 
     exactness = "rounding"
 
@@ -66,13 +66,13 @@ class AddAddPattern(_TwoConstants):
             return self.none(
                 m.nodes[1], msg="the constants differ in type, or would grow if combined"
             )
-        (x, a), (flip, b) = (
+        (x_sign, a_sign), (flip, b_sign) = (
             (1, 1) if m[f"{position}_direct"] else (1, -1) if m[f"{position}_inverse"] else (-1, 1)
             for position in ("first", "second")
         )
         return m.derive(
-            constant=self.combine(*pair, (a * flip, b), numpy_dtype(g.get_type(m.a))),
-            is_reversed=x * flip < 0,
+            constant=self.combine(*pair, (a_sign * flip, b_sign), numpy_dtype(g.get_type(m.a))),
+            is_reversed=x_sign * flip < 0,
         )
 
     def apply_pattern(

@@ -42,8 +42,9 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
     What: the operator with which onnxruntime-genai runs decoders. It applies rotary embeddings to
     queries and keys, appends to the KV cache, and hides later keys, so the mask is dropped. Rotary
     embeddings may be absent. The new cosines and sines cover all positions. A sliding window of the
-    mask becomes local_window_size. The numbers of keys are the sums of an attention mask that is
-    assumed to hold ones. Without one, they are the length of the cache plus the number of queries.
+    mask becomes local_window_size. The number of keys of each sequence is the sum of its row in an
+    attention mask that is assumed to hold ones. Without such a mask, it is the length of the cache
+    plus the number of queries.
     Why: 5 nodes fewer per layer, and about 20 fewer for mask and angles. Past and present keys may
     share a buffer (past_present_share_buffer), which no other operator supports. Otherwise the
     operator is no faster: six layers of a LLaMA take 0.97 to 1.06 of the time of Attention on one
@@ -189,14 +190,14 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
         if m["source"]:
             ones = g.op.Cast(m["source"], to=TensorProto.INT32)
             total = g.op.Cast(g.op.Shape(m["source"], start=1, end=2), to=TensorProto.INT32)
-            before = g.op.Sub(g.op.ReduceSum(ones, axes=[1], keepdims=0), np.int32(1))
+            seqlens_k = g.op.Sub(g.op.ReduceSum(ones, axes=[1], keepdims=0), np.int32(1))
         else:
             length = g.op.Add(g.op.Shape(past_key, start=2, end=3), g.op.Shape(q, start=1, end=2))
             total = g.op.Cast(length, to=TensorProto.INT32)
-            before = g.op.Expand(g.op.Sub(total, np.int32(1)), g.op.Shape(q, start=0, end=1))
+            seqlens_k = g.op.Expand(g.op.Sub(total, np.int32(1)), g.op.Shape(q, start=0, end=1))
         tables = [g.make_initializer("", table, source="rotations") for table in m["tables"]]
         y, key, value = g.op.GroupQueryAttention(
-            *(q, k, v, past_key, past_value, before, total, *self.extra_operands(g, tables, m)),
+            *(q, k, v, past_key, past_value, seqlens_k, total, *self.extra_operands(g, tables, m)),
             domain="com.microsoft",
             outputs=3,
             **m["written"],
@@ -278,7 +279,7 @@ def _at_all_positions(
     positions = positions_of(g, name)
     if positions is not None:
         if any(g.get_shape(name)[axis] != length for axis in positions.steps):
-            return None  # only the first position, which a Slice left
+            return None  # a Slice dropped some positions
         return _all_positions(positions, len(g.get_shape(name)), past, rows)
     node = g.node_before(name)
     if node is None or node.domain or not depth:

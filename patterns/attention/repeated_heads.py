@@ -19,7 +19,7 @@ _SWAP: Final = [0, 1, 3, 2]
 
 
 class _Targets(NamedTuple):
-    """Targets of the Reshapes of the first operand of the MatMul, and of the result."""
+    """Shape operands of the Reshapes of the first operand of the MatMul, and of the result."""
 
     rows: list[int]
     result: list[int]
@@ -43,7 +43,7 @@ class RepeatedHeadsPattern(PatternOptimization):
     3. there may be more than 512 queries. A symbolic number is accepted if the number of keys
        differs, as in a model with a KV cache: its calls have few queries.
     4. a factor is an integer, 0, or so small or large that scores may overflow. (It stays.)
-    5. no constant target reshapes the operands, or an axis may be empty.
+    5. a new Reshape would not have a constant shape operand, or an axis may be empty.
     """
 
     phase = "target"
@@ -69,7 +69,7 @@ class RepeatedHeadsPattern(PatternOptimization):
             return self.none(node, msg=reason)
         targets = _targets(g, shape, result, shared.shape[1])
         if targets is None:  # (5)
-            return self.none(node, msg="no constant target reshapes the operands")
+            return self.none(node, msg="a new Reshape would not have a constant shape operand")
         scale = _scale(g, node.output[0])
         write = partial(_write, shared, targets, steps)
         return MatchResult(self, [node, *([] if scale is None else [scale])], write)

@@ -124,7 +124,7 @@ def _region(g: GraphView, readers: Sequence[Node], axes: int) -> _Region:
 
 
 def _operands(g: GraphView, node: Node, axes: int) -> list[str] | None:
-    """The operands of which a node reads only every n-th position if its result has only these.
+    """The operands that a node reads only at every n-th position if only these results are needed.
 
     Empty for a Conv, which takes over the strides. ``None`` for nodes that need all positions.
     """

@@ -109,7 +109,7 @@ class SharedConvBatchNormalizationPattern(PatternOptimization):
 
 @np.errstate(all="ignore")
 def _follows(affine: ChannelAffine, base: ChannelAffine, dtype: np.dtype) -> bool:
-    """Whether the normalization ``affine`` keeps its digits if it reads the result of ``base``."""
+    """Whether normalization ``affine`` keeps its precision if it reads the output of ``base``."""
     ratio, magnitude = (
         affine.scale / base.scale,
         np.maximum(np.abs(affine.shift), median(np.abs(affine.shift))),

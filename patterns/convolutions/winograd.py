@@ -40,7 +40,7 @@ class Transforms(NamedTuple):
         elements: transforms the elements of a channel; (n², 1, n, n), weights of a convolution.
         weights: transforms the 3x3 weights of an input and an output channel; (n², 9).
         results: transforms the products, summed over the input channels, to results; (m², n²).
-        ones: the products whose results are 1 in all of a tile, for the bias; (n², 1).
+        ones: the products that give a tile of ones, to be multiplied by the bias; (n², 1).
     """
 
     elements: Array
@@ -101,7 +101,7 @@ class _Winograd(EasyPatternOptimization):
     """A 3x3 convolution, computed in tiles.
 
     Refuses when:
-    1. the window is not 3x3, or the convolution has strides, dilations or groups.
+    1. the window is not 3x3, or the convolution has strides, dilations, groups or SAME padding.
     2. the size of the image is unknown, there are fewer than 16 tiles, or the transformed elements
        take more than 64 MiB.
     3. there are few channels, or their number is not a multiple of 16.
@@ -130,8 +130,8 @@ class _Winograd(EasyPatternOptimization):
             return self.none(
                 conv,
                 msg=(
-                    "the window is not 3 by 3, has gaps, moves by more than one, or there are "
-                    "groups"
+                    "the window is not 3 by 3, or there are strides, dilations, groups or SAME "
+                    "padding"
                 ),
             )
         out, channels = weights[:2]
@@ -165,8 +165,8 @@ class _Winograd(EasyPatternOptimization):
         maps, tile = transforms(self.points), len(self.points) - 1
         out, channels, size, result, tiles, pads = tiling
         reach, points, count = tile + _SIZE - 1, len(maps.weights), math.prod(tiles)
-        more = [number * tile - dim for number, dim in zip(tiles, result, strict=True)]
-        ends = [pads[0], pads[1], pads[2] + more[0], pads[3] + more[1]]
+        excess = [number * tile - dim for number, dim in zip(tiles, result, strict=True)]
+        ends = [pads[0], pads[1], pads[2] + excess[0], pads[3] + excess[1]]
         planes = g.op.Reshape(x, [-1, 1, *size])
         elements = g.op.Conv(
             planes, maps.elements, kernel_shape=[reach] * 2, strides=[tile] * 2, pads=ends
@@ -181,7 +181,7 @@ class _Winograd(EasyPatternOptimization):
         products = g.op.Conv(grouped, weights, bias, group=points, kernel_shape=[1, 1])
         results = g.op.MatMul(maps.results, g.op.Reshape(products, [-1, points, out * count]))
         y = g.op.DepthToSpace(g.op.Reshape(results, [-1, tile**2 * out, *tiles]), blocksize=tile)
-        return str(g.op.Slice(y, starts=[0, 0], ends=result, axes=[2, 3]) if any(more) else y)
+        return str(g.op.Slice(y, starts=[0, 0], ends=result, axes=[2, 3]) if any(excess) else y)
 
 
 def _tile_example(points: Sequence[float], channels: int, size: tuple[int, int]) -> Example:
@@ -192,7 +192,7 @@ def _tile_example(points: Sequence[float], channels: int, size: tuple[int, int])
     maps, tile = transforms(tuple(points)), len(points) - 1
     count, reach = len(maps.weights), tile + _SIZE - 1
     height, width = (-(-dim // tile) for dim in size)  # in tiles
-    more = [height * tile - size[0], width * tile - size[1]]
+    excess = [height * tile - size[0], width * tile - size[1]]
     image = f"float[1,{channels},{size[0]},{size[1]}]"
     start = f"agraph ({image} x) => ({image} y)"
     weights = (
@@ -218,8 +218,8 @@ def _tile_example(points: Sequence[float], channels: int, size: tuple[int, int])
             _literal(f"float[{','.join(map(str, array.shape))}] {name}", array.ravel().tolist())
         )
     conv = (
-        f"strides = [{tile}, {tile}], pads = [1, 1, {1 + more[0]}, {1 + more[1]}], kernel_shape = "
-        f"[{reach}, {reach}]"
+        f"strides = [{tile}, {tile}], pads = [1, 1, {1 + excess[0]}, {1 + excess[1]}], "
+        f"kernel_shape = [{reach}, {reach}]"
     )
     nodes = (
         f"x0 = Reshape(x, s0) x1 = Conv <{conv}> (x0, k) x2 = Reshape(x1, s1) "

@@ -86,8 +86,8 @@ def _matmul(
     perm = [axes.index(c) for c in result]
     permuted = perm != sorted(perm)
     cost = PERMUTATION_COST * permuted + (squeeze is not None)
-    for place, operand in zip(order, operands, strict=True):
-        if not constant[place]:
+    for index, operand in zip(order, operands, strict=True):
+        if not constant[index]:
             cost += PERMUTATION_COST * (operand.perm is not None) + bool(operand.axes)
     return EinsumOperands(
         order, operands, "".join(lacking[0] | lacking[1]), squeeze, perm if permuted else None, cost
@@ -136,12 +136,12 @@ class EinsumDensePattern(_Einsum):
         left, right = reversed(terms) if m.swapped else terms
         summed = [c for c in left if c in right and c not in result]
         rows, columns = left[: len(left) - len(summed)], [c for c in result if c in right]
-        apart = (
+        is_linear = (
             {*rows}.isdisjoint(right)
             and {*right} == {*summed, *columns}
             and {*rows, *columns} == {*result}
         )
-        if not rows or not columns or left != rows + "".join(summed) or not apart:  # (1)
+        if not rows or not columns or left != rows + "".join(summed) or not is_linear:  # (1)
             return self.none(m.nodes[0], msg="the equation is not that of a linear layer")
         shape, weight = g.try_infer_shape(m.x), g.static_shape(m.w)
         lengths = dict(zip(right, weight or (), strict=False))
@@ -244,8 +244,8 @@ class EinsumMatMulPattern(_TwoOperands):
 
     def apply_pattern(self, g: PatternRewriter, x: str, y: str, plan: EinsumOperands) -> str:
         sides = []
-        for place, (perm, axes) in zip(plan.order, plan.operands, strict=True):
-            side = (x, y)[place]
+        for index, (perm, axes) in zip(plan.order, plan.operands, strict=True):
+            side = (x, y)[index]
             side = g.op.Transpose(side, perm=perm) if perm else side
             sides.append(g.op.Unsqueeze(side, axes=axes) if axes else side)
         result = g.op.MatMul(*sides)

@@ -39,7 +39,7 @@ class _FusedMatMul(EasyPatternOptimization):
 
 
 class _TransposedOperand(_FusedMatMul):
-    """A MatMul of a Transpose that attributes of FusedMatMul replace, at least in part."""
+    """A MatMul of a Transpose. Attributes of FusedMatMul replace the Transpose, or part of it."""
 
     derives: ClassVar[tuple[str, ...]] = ("fused",)
 

@@ -17,8 +17,8 @@ class Float16TransposeMatMulPattern(EasyPatternOptimization):
     What: if the Transpose keeps the last axis, it moves after the MatMul. If it is a rotation
     (1, 2, ..., 0), the Transpose before the MatMul also swaps the two axes before the last one, and
     a second Transpose after the MatMul swaps them back. The same for a FusedMatMul with ``transA``.
-    Why: onnxruntime 1.32 crashes when it loads a float16 Transpose for the CPU that moves the first
-    axis to one of the last two positions.
+    Why: lets the model load on the CPU as well. There, onnxruntime 1.32 crashes when it loads a
+    float16 Transpose that moves the first axis to one of the last two positions.
     Refuses when:
     1. the type is not float16, or the rank is below 3. Or the Transpose keeps the first axis, or
        moves the last axis but is not a rotation.

@@ -43,8 +43,8 @@ class Int8LSTMPattern(QuantizationPattern):
     """LSTM(x, w, r, ...) → com.microsoft.DynamicQuantizeLSTM(x, w8, r8, ..., s, 0, t, 0)
 
     What: quantizes the weights of an LSTM to 8 bits, with a scale for each row of a gate. The
-    operator quantizes x once, and the hidden state in each step, with scales that it computes. Only
-    with contrib operators.
+    operator quantizes x once, and the hidden state in each step, with scales that it computes. The
+    result needs contrib operators.
     Why: weights take a quarter of the bytes. For 1 to 8 sequences, one thread takes 0.3 to 0.4 of
     the time with hidden sizes of 256 to 512, and 0.6 to 0.9 with 64 (lab/payoff.md). Errors
     accumulate over the steps: 2 to 5 % of the largest value with random weights.

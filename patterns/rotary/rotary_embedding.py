@@ -201,7 +201,7 @@ class Heads(NamedTuple):
 
 
 def heads_of(g: GraphView, first: str, second: str, interleaved: bool) -> Heads | None:
-    """The heads of which two tensors of rank 4 are the halves, or ``None``.
+    """The heads whose halves are two tensors of rank 4, or ``None``.
 
     The last dimension of a half is static. Interleaved halves are the even and the odd elements,
     and may have a fifth axis of size 1.
@@ -251,7 +251,7 @@ def _every_second(g: GraphView, name: str, start: int) -> str | None:
 
 
 def _column(g: GraphView, name: str, start: int) -> str | None:
-    """The tensor from whose pairs of adjacent elements a result takes the element ``start``."""
+    """The source of a result that takes the element ``start`` of each pair of adjacent elements."""
     pairs, column, _ = part_of(g, name, 4) if size_along(g, name, 4) == 1 else ("", None, None)
     return _paired(g, g.node_before(pairs)) if column == start else None
 

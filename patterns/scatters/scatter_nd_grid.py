@@ -20,8 +20,8 @@ class ScatterNDGridPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         grid, shape = grid_of(g, node.input[1]), g.try_infer_shape(node.input[0])
-        added = g.get_attribute(node, "reduction", "none") != "none"
-        if grid is None or shape is None or shape[: len(grid.axes)] != grid.sizes or added:  # (1)
+        reduces = g.get_attribute(node, "reduction", "none") != "none"
+        if grid is None or shape is None or shape[: len(grid.axes)] != grid.sizes or reduces:  # (1)
             return self.none(
                 node,
                 msg="the indices are not known to enumerate the first axes, or reduction is set",

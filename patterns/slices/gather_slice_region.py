@@ -57,7 +57,7 @@ class GatherSliceRegionPattern(PatternOptimization):
        at most half of a static size.
     2. results have other consumers, or an operator needs several indices for one: the region ends
        there.
-    3. several tensors would have to be sliced: the region ends before.
+    3. several tensors would have to be sliced: the region ends before that.
     4. the region has no operator that computes.
     """
 

@@ -57,7 +57,7 @@ class ValueDifference(JsonResult):
     operator: str
     node: str
     comparison: Comparison
-    is_first: bool  # of the results that both models have
+    is_first: bool  # only results that both models have are compared
 
     def __str__(self) -> str:
         return (
@@ -204,7 +204,7 @@ def explain(
 
     Raises:
         ModelError: the model cannot be read, or no node has the name ``at``.
-        UnknownPatternError: the pattern is unknown, or the word selects several.
+        UnknownPatternError: the pattern is unknown, or ``pattern`` selects several.
         AssumptionError: an assumption cannot be read, or does not fit the model.
     """
     run: ExplainedRun = {"provider": provider, "assume": assume}
@@ -226,16 +226,16 @@ def explain_run(
     builder = _prepared(model, after, takers, **run)
     plain = partial(_prepared, model, None, **run)
     matches = [] if after is None else _taken(plain, pattern, provider, takers, builder)
-    losses = [match for match in matches if at is None or is_at(match, at)]
+    lost_matches = [match for match in matches if at is None or is_at(match, at)]
     try:
         explanations = explain_model(builder.model, pattern, at, provider=provider, limit=limit)
     except ModelError:
-        if not losses:
+        if not lost_matches:
             raise
         explanations = []
     if all(isinstance(rewrite, PatternOptimization) for rewrite in select(pattern)):
         explanations = with_assumptions(builder.model, pattern, explanations, provider)
-    return [*explanations, *losses]
+    return [*explanations, *lost_matches]
 
 
 def _taken(
@@ -328,7 +328,7 @@ def _prepared(
     if after is None and opset is None:
         builder = model if isinstance(model, GraphBuilder) else GraphBuilder(model, **assumptions)
         if builder is not model:
-            # as an optimization does: shapes after a guard are unknown
+            # Optimizations also begin with this step: the shape after a guard is unknown.
             RemoveGuards().run(builder.model)
         return builder
     source = model.to_onnx(optimize=False) if isinstance(model, GraphBuilder) else model

@@ -11,7 +11,7 @@ from xoptim.preparation.pairing import MovedResult as MovedResult, Pair as Pair,
 def pair(encoder: Any, decoder: Any, links: Mapping[str, str] | None = None) -> tuple[Pair, Pair]:
     """Move computations of a decoder that depend on the encoder's results alone into the encoder.
 
-    MatMuls and other sums of products move, such as the keys and values of cross attention, with
+    MatMuls, convolutions and the like move, such as the keys and values of cross attention, with
     the nodes after them.
     Nothing is verified: `Pair.joined` gives models to compare.
 

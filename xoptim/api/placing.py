@@ -31,12 +31,13 @@ def place(
 
     Args:
         model: a model as for `xoptim.optimize`, which is left unchanged.
-        target: ``webgpu``, ``qnn``, ``openvino``, ``cuda``, ``tensorrt``, ``cpu``; or, by a table
-            that is not verified, ``webnn``, ``coreml``, ``nnapi`` and ``onnx``, the standard.
+        target: ``webgpu``, ``qnn``, ``openvino``, ``cuda``, ``tensorrt`` or ``cpu``. For ``webnn``,
+            ``coreml``, ``nnapi`` and ``onnx`` (standard operators), a table of operators, which is
+            not verified, replaces the provider.
         software_device: whether a provider that has no device here may compute on the CPU
             (``webgpu``).
         seconds: time limit for the answer of the provider.
-        custom_op_libs: libraries of operators that the model needs, by file.
+        custom_op_libs: files of the custom operator libraries that the model needs.
 
     Raises:
         ModelError: the model cannot be read.

@@ -71,7 +71,7 @@ def rewrite_rule(
 ) -> type[TextPattern]:
     """Make a pattern class from two functions: the subgraph to find, and its replacement.
 
-    Raises `TextRuleError` when something is wrong.
+    Raises `TextRuleError` when a function, a pair or a setting is invalid.
 
     Args:
         match: the subgraph to find: a ``FunctionProto``, or text as ``f (x) => (y) { y = Relu (x)
@@ -79,9 +79,9 @@ def rewrite_rule(
             the function does not matter.
         replace: the replacement.
         name: of the pattern; by default the domain of ``match``, else made from the operators.
-        filters: called with the view of the graph and the match; all must agree.
-        value_name_pairs: pairs of a result of ``replace`` and one of ``match``: the new node that
-            makes the first takes name and metadata of the matched node that made the second.
+        filters: called with the view of the graph and the match; all must return true.
+        value_name_pairs: pairs of a result of ``replace`` and one of ``match``: the producer of the
+            first takes the name and the metadata of the producer of the second.
         **settings: keys of ``rule.settings``, unless ``match`` sets them; and ``examples``.
     """
     rule = _rule(
@@ -93,7 +93,7 @@ def rewrite_rule(
         value_name_pairs=value_name_pairs,
         **settings,
     )
-    # It belongs to the calling module, so that it is found there if the module is in a pack.
+    # The search of a pattern pack skips classes of other modules: see `patterns_of`.
     rule.__module__ = calling_frame().f_globals.get("__name__", rule.__module__)
     return rule
 
@@ -112,7 +112,7 @@ def register_rewrite(
     Returns the pattern; ``xoptim.database().unregister(pattern.name())`` removes it again.
 
     Raises:
-        TextRuleError: when something is wrong.
+        TextRuleError: as for `rewrite_rule`.
         ValueError: when the name is taken.
     """
     arguments = {"name": name, "filters": filters, "value_name_pairs": value_name_pairs, **settings}
@@ -151,7 +151,7 @@ class SubgraphRewriter:
         The rule comes after all other rules; its phase and priority are ignored.
 
         Raises:
-            TextRuleError: when something is wrong.
+            TextRuleError: as for `rewrite_rule`.
             ValueError: when the name is taken.
         """
         names = {rule.name() for rule in self._patterns}

@@ -35,5 +35,5 @@ class MachineWatch:
 
 
 def _seconds_of_others() -> float:
-    """Processor time of other processes; not of the children of this one that have ended."""
+    """Processor time, in seconds, of all processes except this one and its ended children."""
     return busy_seconds() - sum(os.times()[:4])

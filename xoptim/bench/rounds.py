@@ -100,8 +100,8 @@ def measure_pass(
 
 
 def _warm(run: Callable[[], object], seconds: float) -> float:
-    """Run a model for some seconds, a few times if it is fast; returns the seconds of the fastest
-    run.
+    """Run a model for some seconds, at least three times if it is fast; returns the seconds of the
+    fastest run.
     """
     times: list[float] = []
     while (len(times) < _WARM_RUNS and sum(times) < _LONG_RUN) or sum(times) < seconds:
@@ -284,7 +284,7 @@ class ModelTimes(JsonResult):
 
 _MIN_SPREAD: Final = 0.1  # of the median
 _PRECISE: Final = 0.02  # half of an interval, as a share of the ratio
-_MAX_ADVISED_SECONDS: Final = 7200.0  # of a longer measurement, which nobody would wait for
+_MAX_ADVISED_SECONDS: Final = 7200.0  # of the longest measurement that is advised
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
-"""The state of an installation: versions, execution providers, packs, and patterns that would not
-run here.
+"""The state of an installation: versions, execution providers, pattern packs, and patterns that
+would not run here.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Culprit(JsonResult):
         name: name of the pattern, or of the step.
         number: number of the rewrite in the run, from 1; 0 for a step.
         node: name of the node at which the pattern matched.
-        result: the first result of that node if the pattern's other rewrites are equal; else "".
+        result: the first result of that node if the pattern may stay at other nodes; else "".
         evidence: how the results differ, in one line.
         around: results of the nodes of the rewrite.
         feeds: values of the results near the node in the original model.
@@ -55,8 +55,8 @@ class Culprit(JsonResult):
 
     def __str__(self) -> str:
         subject = f"pattern {self.name}" if self.step == "pattern" else f"step {self.name}"
-        place = f" at {self.node!r} (rewrite {self.number})" if self.node else ""
-        return f"{subject}{place}: {self.evidence}"
+        location = f" at {self.node!r} (rewrite {self.number})" if self.node else ""
+        return f"{subject}{location}: {self.evidence}"
 
     @classmethod
     def of(cls, disagreement: Disagreement) -> Culprit:
@@ -129,9 +129,9 @@ class OptimizationReport:
     @property
     def changes(self) -> bool:
         """Whether a rewrite or a step changed the model."""
-        counted = any(row["added"] or row["removed"] for row in self.rows)
+        has_changed_nodes = any(row["added"] or row["removed"] for row in self.rows)
         return (
-            counted
+            has_changed_nodes
             or bool(self.applied or self.dropped_inputs)
             or self.nodes_before != self.nodes_after
         )
@@ -205,7 +205,7 @@ class Takers:
 
 
 def is_at(explanation: Explanation, at: str) -> bool:
-    """Whether a node of a match has a name, a result of that name, or a position."""
+    """Whether ``at`` is the name, the name of a result, or the position of a node of a match."""
     return any(
         at in (place.name, f"#{place.position}", *place.outputs) for place in explanation.matched
     )

@@ -64,7 +64,7 @@ class OptimizationOptions:
             values.
         max_growth: bytes that folding may add to the model in all: a number, ``"500kB"``, ``"10%"``
             of the constants of the model, or ``"unlimited"``. By default 10% or 1 MB, whichever
-            is more, and no second form of a large constant that stays.
+            is more, and no copy of a large constant (such as its transpose) that other nodes read.
         max_rewrites: maximal number of rewrites; -1 for no limit. The first rewrites do not depend
             on the number.
         lower_at: by pattern of the phase ``lower``, the names of the nodes at which it may be

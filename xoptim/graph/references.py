@@ -90,8 +90,8 @@ class Uses:
 
 
 class References:
-    """The readers of the values of one graph: its nodes, nodes of its subgraphs, its outputs, and
-    readers outside the nodes.
+    """The readers of the values of one graph: its nodes, nodes of its subgraphs, its outputs,
+    training info and quantization annotations.
 
     A node of a subgraph that reads a value of an enclosing graph is recorded there, as a *capture*.
     Only `Graph` has one of these, and only its methods write to it. The listeners are called when
@@ -318,10 +318,10 @@ def _replace(references: References, node: Node, old: str, new: str) -> None:
 
     Only operands with this name are visited: a node may have thousands.
     """
-    inputs, place = list(node.input), -1
+    inputs, index = list(node.input), -1
     for _ in range(inputs.count(old)):
-        place = inputs.index(old, place + 1)
-        inputs[place] = new
+        index = inputs.index(old, index + 1)
+        inputs[index] = new
         references.add(new, node)
         references.drop(old, node)
     node.input = tuple(inputs)

@@ -97,7 +97,7 @@ class StoredTensor:
     def check_size(self) -> None:
         """Raise `ModelError` unless the protobuf is large enough.
 
-        A number takes at least a byte, or its bits where it has fewer.
+        An element takes at least 8 bits, or its own width if that is smaller.
         """
         minimum = math.prod(self.shape) * min(bits(self.dtype), 8) // 8
         if not self.is_external and self._proto.ByteSize() < minimum:

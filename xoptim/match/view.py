@@ -64,16 +64,16 @@ class InputTensors:
     @cached_property
     def _by_axis(self) -> dict[Dim, list[int]]:
         positions: dict[Dim, list[int]] = {}
-        for place, (_, shape) in enumerate(self._tensors):
+        for index, (_, shape) in enumerate(self._tensors):
             for axis in shape:
-                positions.setdefault(axis, []).append(place)
+                positions.setdefault(axis, []).append(index)
         return positions
 
     def with_axes(self, axes: Iterable[Dim]) -> list[tuple[str, Shape]]:
         """The tensors with one of these dimensions, with their shapes, in order."""
         return [
-            self._tensors[place]
-            for place in sorted({place for axis in axes for place in self._by_axis.get(axis, ())})
+            self._tensors[index]
+            for index in sorted({index for axis in axes for index in self._by_axis.get(axis, ())})
         ]
 
 
@@ -154,9 +154,9 @@ class GraphView(GraphQueries):
         return is_assumed(self.scope, word, name)
 
     def assumes_one_of(self, *cases: tuple[Dim, int]) -> bool:
-        """Whether at least one of some sizes is equal to its number.
+        """Whether it is known that ``size == number`` holds in at least one of the cases.
 
-        Either its dimension is that number, or an assumption such as ``batch == 1 or seq == 1``
+        Either the size is that number, or an assumption such as ``batch == 1 or seq == 1``
         implies it.
         """
         return any(size == number for size, number in cases) or is_one_assumed(self.scope, cases)

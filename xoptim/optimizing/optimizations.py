@@ -12,7 +12,10 @@ from xoptim.passes.cleanup import unused_inputs
 
 
 class Optimizations:
-    """Optimizes a model one or more times, and reports the changes since the first time."""
+    """Optimizes a model one or more times, and reports the last optimization.
+
+    ``nodes_before`` of the report is the number of nodes before the first one.
+    """
 
     def __init__(self, model: Model) -> None:
         self._model = model

@@ -106,29 +106,33 @@ def optimize_verified(
     """
     options.scheduled()  # a misspelt pattern is noticed before a large model is read
     dropped: list[Culprit] = []
-    how, sink = plan.verify, plan.sink
-    original, checks = located(model, how.checks)
+    verify_plan, sink = plan.verify, plan.sink
+    original, checks = located(model, verify_plan.checks)
     checks = assuming(checks, options)
     if options.drop_unused_inputs:
         checks = replace(checks, fewer_inputs=True)
     plan = plan.checking(checks)
-    proofs = proof.observer.ProofObserver(keeps_sides=how.certifies) if how.is_proving else None
+    proofs = (
+        proof.observer.ProofObserver(keeps_sides=verify_plan.certifies)
+        if verify_plan.is_proving
+        else None
+    )
     while True:
-        check = diagnose.each.EachCheck(original, checks) if how.each else None
+        check = diagnose.each.EachCheck(original, checks) if verify_plan.each else None
         proofs = None if proofs is None else proofs.again()
         listener = _all_of(check, proofs, options.on_application)
         verified = _optimize(model, replace(options, on_application=listener), plan, proofs)
         verified.each, verified.proofs, verified.dropped = check, proofs, dropped
-        if how.refuses_unproved and proofs is not None and proofs.unproved:
+        if verify_plan.refuses_unproved and proofs is not None and proofs.unproved:
             options = _without_unproved(options, proofs)
             sink.discard(verified.proto)
             continue
-        if how.whole:
+        if verify_plan.whole:
             sink.on_step("verifying")
             start = perf_counter()
             verified.reports = compare_each_provider(original, verified, checks, sink.on_step)
             verified.verify_seconds = perf_counter() - start
-        if not how.bisect or len(dropped) == MOST_CULPRITS:
+        if not verify_plan.bisect or len(dropped) == MOST_CULPRITS:
             return verified
         culprit = _culprit(original, verified, options, plan, dropped)
         if culprit is None:
@@ -153,8 +157,8 @@ def as_it_is(source: Source, options: OptimizationOptions, plan: Plan) -> Verifi
         merge=False,
     )
     plan = plan.reloading()
-    silently = replace(plan.verify, whole=False, each=False)
-    return optimize_verified(source, settings, replace(plan, verify=silently))
+    verify_plan = replace(plan.verify, whole=False, each=False)
+    return optimize_verified(source, settings, replace(plan, verify=verify_plan))
 
 
 def _without_unproved(options: OptimizationOptions, proofs: ProofObserver) -> OptimizationOptions:

@@ -52,7 +52,7 @@ class ErrorCache:
         self._errors: dict[tuple[frozenset[tuple[str, str]], int], Errors] = {}
 
     def errors(self, forms: Mapping[str, str], indices: Iterable[int]) -> Errors:
-        """Bounds that the errors of a choice on values similar to some samples rarely exceed.
+        """Upper bounds of a choice's errors on unseen values like the samples; rarely exceeded.
 
         Infinite for a new choice after the end of the budget. A choice that was tried before is
         still measured on the held-out samples.

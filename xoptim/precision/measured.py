@@ -144,8 +144,8 @@ def _range_text(candidate: Candidate) -> str:
 
 
 def worthwhile(measured: Sequence[Measured], limit: float = FASTER) -> list[Measured]:
-    """The operators that take at most a part of the float32 time when quantized, and those that
-    are quantized because of others.
+    """The operators that take at most ``limit`` times the float32 time when quantized, and those
+    that are quantized because of others.
 
     Embeddings may take longer, within `_EMBEDDING_SHARE`. A form that is neither faster nor more
     precise than another form of its operator is skipped.

@@ -123,7 +123,7 @@ class FloatReference:
         return largest_errors(self.sample_errors(model, folder))
 
     def unseen(self, errors: Iterable[Errors]) -> Errors:
-        """Bounds that errors on values similar to the samples rarely exceed.
+        """Upper bounds of the errors on unseen values like the samples; rarely exceeded.
 
         Args:
             errors: the errors on each sample that was measured.

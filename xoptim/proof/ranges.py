@@ -1,4 +1,4 @@
-"""Limits of the integers that elements are."""
+"""Limits of elements that are made of integers."""
 
 from __future__ import annotations
 

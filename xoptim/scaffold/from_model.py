@@ -135,12 +135,12 @@ class ChosenPart:
         return helper.make_tensor_value_info(word, info.dtype, sizes)
 
     def _renamed(self, node: Node, number: int) -> onnx.NodeProto:
-        # letters only: with digits and lines, two nodes could get the same name
+        # letters only: with digits and underscores, two nodes could get the same name
         word = re.sub(r"[^a-z]", "", node.op_type.lower()) or "node"
         inputs = list(map(self._operand, node.input))
-        for place, name in enumerate(node.output):
+        for index, name in enumerate(node.output):
             if name:
-                self._names[name] = f"{word}_{number}" + (f"_{place}" if place else "")
+                self._names[name] = f"{word}_{number}" + (f"_{index}" if index else "")
         proto = node.to_proto()
         for field in ("name", "doc_string", "metadata_props", "input", "output"):
             proto.ClearField(field)

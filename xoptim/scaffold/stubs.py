@@ -87,14 +87,14 @@ def _methods(versions: Sequence[OpSchema], texts: bool) -> Iterator[str]:
 
 
 def _pattern_methods(versions: Sequence[OpSchema], doc: str) -> Iterator[str]:
-    """The overloads in `match_pattern`: plain, with several results, as a sum of sums."""
+    """The overloads in `match_pattern`: plain, with ``outputs``, with ``associative``."""
     name = versions[-1].name
     attributes = [
         *(f"{key}: Any = ..." for key in _attributes(versions)),
         "attributes: Any = ...",
         "any_order: Any = ...",
     ]
-    operands = _operands(versions, most=1)  # a variadic operand takes all that are left
+    operands = _operands(versions, max_required=1)  # a variadic operand takes all that are left
     yield from _method("_Pattern", name, operands, attributes, "Symbol", doc)
     if versions[-1].max_output > 1:
         keywords = ["outputs: int | Symbol | Sequence[Symbol]", *attributes]
@@ -148,16 +148,15 @@ def _attributes(versions: Sequence[OpSchema]) -> dict[str, str]:
     return dict(sorted(types.items()))
 
 
-def _operands(versions: Sequence[OpSchema], most: int | None = None) -> list[str]:
+def _operands(versions: Sequence[OpSchema], max_required: int | None = None) -> list[str]:
     """The operands of the newest version.
 
-    Those after the first ``most``, which may be omitted, have a default.
+    Operands that may be omitted have a default, as do all after the first ``max_required``.
     """
     newest = versions[-1]
     places = {rule.place for (op, _), rule in MOVED.items() if op == newest.name}
-    required = min(
-        [*places, *(version.min_input for version in versions), *([] if most is None else [most])]
-    )
+    limits = [*places, *(version.min_input for version in versions)]
+    required = min(limits if max_required is None else [*limits, max_required])
     parameters: list[str] = []
     for place, operand in enumerate(newest.inputs):
         if operand.option == OpSchema.FormalParameterOption.Variadic:

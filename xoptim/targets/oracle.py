@@ -55,7 +55,7 @@ def place(
         base_dir: folder of external data.
         software_device: whether a provider without a device may compute on the CPU (``webgpu``).
         seconds: time limit for the answer of the provider.
-        custom_op_libs: libraries of operators, by file.
+        custom_op_libs: files of custom operator libraries.
 
     Raises:
         ModelError: the model cannot be read, or has more than 2 GB of weights in the protobuf.

@@ -397,9 +397,9 @@ def ranking(
 ) -> list[Choice]:
     """The choices that are not slower than the original, in the order in which they are preferred.
 
-    Measurably faster ones come first: the first finalist that is not known to be slower than the
-    fastest by the margin, then the others by their time. Choices with the settings of the start,
-    the first finalist, follow, the smallest model first.
+    Measurably faster finalists come first. Those not known to be slower than the fastest by the
+    margin precede, the simpler ones first; the others follow by their time. Choices with the
+    settings of the start, the first finalist, come last, the smallest model first.
 
     Args:
         finalists: the simpler ones first.

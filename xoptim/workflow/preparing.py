@@ -42,8 +42,8 @@ def freed(
     copy, option = deepcopy(proto), Advice("free", name)
     size, inputs = free_batch(copy, name, base_dir)
     checks = [
-        VerificationOptions(assignments=1, extremes=False, seed=seed + place, original_dir=base_dir)
-        for place in range(2)
+        VerificationOptions(assignments=1, extremes=False, seed=seed + index, original_dir=base_dir)
+        for index in range(2)
     ]
     try:
         runs = [run_reference(proto, options).runs[0] for options in checks]

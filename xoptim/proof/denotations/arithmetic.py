@@ -26,7 +26,7 @@ def _pointwise(
 ) -> Tensor | None:
     """A function of an element of each operand, ``None`` unless these are integers or real numbers.
 
-    Elements that may be NaN or infinite have no laws, unless ``takes_special``.
+    It is uninterpreted for elements that may be NaN or infinite, unless ``takes_special``.
     """
     operands = [call.operand(place) for place in range(len(call.operands))]
     if not is_arithmetic(call) or (call.opset < _BROADCASTS_SINCE and not call.node.domain):
@@ -143,7 +143,7 @@ def sigmoid(call: Call) -> Tensor | None:
 
 @denotes("Pow")
 def power(call: Call) -> Tensor | None:
-    """Powers by a small integer, or by a multiple of 1/4 from -1 to 1; others have no laws."""
+    """Powers by a small integer, or by a multiple of 1/4 from -1 to 1; others are uninterpreted."""
     x, exponents = call.operand(0), call.operand(1)
     if not is_float(call.dtype()) or call.case.is_exact or call.opset < _BROADCASTS_SINCE:
         return None

@@ -31,7 +31,7 @@ _AXES_SINCE: Final = 18
 def resize(call: Call) -> Tensor | list[Tensor] | None:
     """The nearest pixels, for whole factors; any interpolation for factors of 1.
 
-    Otherwise, the result is a function without laws, of the operand and the sizes along all axes.
+    Otherwise, an uninterpreted function of the operand and the sizes along all axes.
     """
     repeated = _repeated_pixels(call)
     return _by_all_sizes(call) if repeated is None else repeated
@@ -68,8 +68,8 @@ def _repeated_pixels(call: Call) -> Tensor | None:
     for axis, factor in by_axis.items():
         factors[axis] = factor
     coordinates = call.attribute("coordinate_transformation_mode", "half_pixel")
-    way = coordinates, call.attribute("nearest_mode", "round_prefer_floor")
-    repeats = call.attribute("mode", "nearest") == "nearest" and way in _REPEATING
+    modes = coordinates, call.attribute("nearest_mode", "round_prefer_floor")
+    repeats = call.attribute("mode", "nearest") == "nearest" and modes in _REPEATING
     is_plain = coordinates != "tf_crop_and_resize" and all(factor == 1 for factor in factors)
     return _repeated(call, x, factors) if repeats or is_plain else None
 
@@ -108,11 +108,11 @@ def upsample(call: Call) -> Tensor | None:
 
 def _repeated(call: Call, x: Tensor, factors: Sequence[int]) -> Tensor:
     def read(indices: Indices) -> Element:
-        place: list[Dim] = [
+        pixel: list[Dim] = [
             index if factor == 1 else call.case.divided(index, factor)[0]
             for index, factor in zip(indices, factors, strict=True)
         ]
-        return x.at(place)
+        return x.at(pixel)
 
     shape = [size * factor for size, factor in zip(x.shape, factors, strict=True)]
     return Tensor(shape, x.dtype, read)
