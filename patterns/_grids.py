@@ -17,7 +17,7 @@ from ._shapes import (
 )
 
 Sizes = tuple[tuple[str, dict[str, Any] | None], ...]
-"""Parts of a vector of sizes. A part is a vector or scalar and ``None``, or a tensor and the
+"""Parts of a vector of sizes, as pairs: a vector or scalar with ``None``, or a tensor with the
 attributes of the Shape that reads the sizes from it.
 """
 

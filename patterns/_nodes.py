@@ -76,7 +76,7 @@ def replaced_by(
         op_type: the operator.
         operands: names of tensors, or constants.
         outputs: names of its results; by default, the results of the last matched node.
-        attributes: attributes, also those that are operands in the operator set of the model.
+        attributes: attributes, including those that became inputs in newer operator sets.
     """
 
     def apply(g: PatternRewriter, *nodes: Node) -> list[Node]:

@@ -33,7 +33,7 @@ class SoftmaxReshapePattern(EasyPatternOptimization):
     Refuses when:
     1. fewer than two axes follow, or all of them have size 1.
     2. the shape is unknown. Or a dimension up to the axis may be 0, and a dimension after the axis
-       is dynamic.
+       is dynamic. Or two dimensions after the axis are dynamic, before operator set 14.
     3. the tensor is small: the two Reshapes take more time than the Softmax saves.
     4. the type is not float32: in float64, NaN and infinities in x changed other results.
     """

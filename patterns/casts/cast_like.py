@@ -13,8 +13,8 @@ class CastLikePattern(EasyPatternOptimization):
     """CastLike(x, like) → Cast(x, to=type of like), or x if it has that type
 
     What: names the type instead of a tensor of that type.
-    Why: ``like`` is not computed for its type alone. Runtimes without a kernel for CastLike expand
-    it into the same Cast.
+    Why: ``like`` need not be computed for its type alone. Runtimes without a kernel for CastLike
+    expand it into the same Cast.
     Refuses when:
     1. the type is unknown.
     """

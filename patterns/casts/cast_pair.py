@@ -41,7 +41,8 @@ class CastCastPattern(_CastPair):
     What: converts once, if the type in between does not change the result.
     Why: each Cast copies the tensor.
     Refuses when:
-    1. the type of x is unknown or uncommon.
+    1. the type of x or of the result is not bool, int8 to int64, uint8 to uint64, float16,
+       bfloat16, float or double.
     2. the first Cast may round, saturate or truncate, such as float32 to float16 and back, int64 to
        float32, or int32 to bool. (Integers may lose bits that the second Cast drops anyway.)
     """
@@ -81,7 +82,7 @@ class CastMovementCastPattern(_CastPair):
     What: moves elements in their original type. The same for Reshape, Squeeze, Slice, Expand and
     other movements.
     Why: two nodes fewer, and half the bytes are moved. Mixed-precision models have such Casts. (A
-    single Cast stays before the operator, because onnxruntime does not round to float16 between
+    single Cast is not moved past the operator: onnxruntime does not round to float16 between
     another operator and a Cast to float32.)
     Refuses when:
     1. the type in between does not represent all values of the type of x, or the last Cast is to

@@ -23,7 +23,7 @@ class Gate:
     Attributes:
         terms: the MatMuls of the input and of the state before the step.
         bias: the bias, one number for each element of the state.
-        state_bias: in a GRU that resets the MatMul of the state, the bias of this MatMul.
+        state_bias: in a GRU with ``linear_before_reset``, the bias of the MatMul of the state.
     """
 
     terms: Sequence[Term]
@@ -267,7 +267,7 @@ def _lstm_gates(
 
 
 def _kept(reader: _Reader, memory: str, kept_part: str) -> tuple[Gate | None, str] | None:
-    """The forget gate, and the memory before the step; ``None`` and empty if nothing is kept.
+    """The forget gate, and the memory before the step; ``(None, "")`` if nothing is kept.
 
     ``None`` instead of the pair if the form is another one.
     """

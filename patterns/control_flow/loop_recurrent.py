@@ -60,7 +60,7 @@ class LoopRecurrentPattern(_RecurrentLoop):
 
 
 def _squeezed(g: GraphView, name: str) -> tuple[Node, int] | None:
-    """The LSTM, GRU or RNN that computes a tensor before a Squeeze, and the index of its result.
+    """The LSTM, GRU or RNN whose output is squeezed to a tensor, and the index of that output.
 
     The Squeeze drops the leading axes of size 1. ``None`` for other tensors.
     """
@@ -82,7 +82,8 @@ def _operator(g: GraphView, hidden: str) -> Node | None:
 def _operator_step(g: GraphView, loop: Cycle, node: Node, hidden: str, place: int) -> Step | None:
     """The step that an operator computes.
 
-    ``None`` if its states are not the states of the loop, or it has lengths of sequences.
+    ``None`` if its states are not the states of the loop, or the body computes its weights. Also
+    ``None`` for ``sequence_lens``, ``layout=1`` and a bidirectional operator.
     """
     operands = [*node.input, *[""] * (8 - len(node.input))]
     x, w, r, b, lengths, h, c, p = operands

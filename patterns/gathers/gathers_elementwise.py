@@ -24,7 +24,7 @@ _NEW_AXIS: Final = -1
 class _Steps:
     """Tensors of which each Gather reads one step, and nodes that can work with the axis of steps.
 
-    A Split gives operands in which this axis has size 1.
+    The Split that replaces the Gathers keeps this axis, with size 1.
 
     Attributes:
         g: the graph.
@@ -144,7 +144,7 @@ class GathersElementwisePattern(PatternOptimization):
     1. an index of the axis is missing, or the axis is dynamic.
     2. no elementwise operator, MatMul or Concat follows. Or the new Splits and Unsqueezes, and the
        Squeezes for other consumers, are not fewer nodes than the Gathers.
-    3. an operator reads another tensor that has as many axes: the operator ends the region.
+    3. an operand can neither get the axis nor broadcast without it: its operator ends the region.
     """
 
     anchors = ("Gather",)

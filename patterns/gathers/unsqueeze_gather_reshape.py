@@ -14,7 +14,7 @@ from .._shapes import same_dims
 
 
 class UnsqueezeGatherReshapePattern(EasyPatternOptimization):
-    """Reshape(Gather(Unsqueeze(x), i)) → Gather(x, i). The same for Squeeze.
+    """Reshape(Gather(Unsqueeze(x), i)) → Gather(x, i). The same for Squeeze(Gather(...)).
 
     What: gathers from the tensor without the new axes.
     Why: two nodes fewer. torch exports ``x[None, i]`` and the tokens of experts this way.

@@ -111,7 +111,11 @@ class _LowerRecurrent(_Lowering):
         is_batch_first = bool(written.get("layout", 0))
         length = shape[int(is_batch_first)] if len(shape) == 3 else None
         if not isinstance(length, int) or not 0 < length <= _MAX_STEPS or len(weights) != 3:  # (2)
-            return self.none(node, msg="the number of steps or the size of the state is unknown")
+            return self.none(
+                node,
+                msg="the hidden size is unknown, or the number of steps is unknown or above "
+                f"{_MAX_STEPS}",
+            )
         lengths = g.get_computed_constant(m.lengths) if m.lengths else np.array(length)
         if lengths is None or not (lengths == length).all():  # (3)
             return self.none(node, msg="sequences may end before the last step")
@@ -120,7 +124,9 @@ class _LowerRecurrent(_Lowering):
         is_plain = written.keys() <= _ATTRIBUTES and not written.get("input_forget", 0)
         fits = directions and len(activations) == len(self.defaults) * len(directions)
         if not is_plain or not fits or not _SIMPLE.issuperset(activations):  # (4)
-            return self.none(node, msg="numbers are clipped, or an activation has parameters")
+            return self.none(
+                node, msg="clip or input_forget is set, or an activation has parameters"
+            )
         resets_after = bool(written.get("linear_before_reset", 0))
         form = _Form(length, weights[2], directions, activations, is_batch_first, resets_after)
         used = [bool(name) and g.is_used(name) for name in m.results]

@@ -223,8 +223,8 @@ SUMMING: Final = frozenset(
         "Softmax",
     )
 )
-"""Operators that give the same numbers in any layout, except for rounding and NaN. They sum or meet
-a NaN in another order, or onnxruntime rounds them differently at the end of a tensor.
+"""Operators that give the same numbers in any layout, except for rounding and NaN. The order in
+which they read elements changes, or onnxruntime rounds them differently at the end of a tensor.
 """
 
 CHANGING_RANK: Final = frozenset((*REDUCTIONS, "ArgMax", "ArgMin", "Squeeze", "Gather"))

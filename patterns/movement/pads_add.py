@@ -54,12 +54,12 @@ class PadsAddPattern(EasyPatternOptimization):
         if axis is None or axis != second_axis:  # (1)
             return self.none(m.nodes[0], msg="the Pads are not along one and the same axis")
         lengths = size_along(g, m.x, axis), size_along(g, m.z, axis)
-        meet = (
+        is_adjacent = (
             lengths == ((start, after) if after else (end, before))
             and not (before and after)
             and not (start and end)
         )
-        if not meet or not agree_elsewhere(g, (m.x, m.z), axis):  # (2)
+        if not is_adjacent or not agree_elsewhere(g, (m.x, m.z), axis):  # (2)
             return self.none(
                 m.nodes[0], msg="a dimension is unknown, or the tensors overlap or leave a gap"
             )

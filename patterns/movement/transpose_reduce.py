@@ -22,7 +22,7 @@ class TransposeReducePattern(PatternOptimization):
     exactness = "rounding"
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """With keepdims, the reduced axes, which stay with size 1, must be in order as well."""
+        """With keepdims, the reduced axes must be the same in x and in its Transpose."""
         transpose = g.node_before(node.input[0])
         perm = permutation(g, transpose) if is_op(transpose, "Transpose") else None
         axes = reduced_axes(g, node)
@@ -30,7 +30,7 @@ class TransposeReducePattern(PatternOptimization):
             return self.none(node, msg="the operand is not a Transpose, or the axes are unknown")
         if not all(map(is_nonzero, g.try_infer_shape(node.input[0]) or (0,))):  # (3)
             return self.none(node, msg="a dimension may be 0")
-        remaining = [place for axis, place in enumerate(perm) if axis not in axes]
+        remaining = [x_axis for axis, x_axis in enumerate(perm) if axis not in axes]
         moved = sorted(perm[axis] for axis in axes)
         # (2)
         if remaining != sorted(remaining) or (

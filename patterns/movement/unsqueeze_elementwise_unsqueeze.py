@@ -56,14 +56,14 @@ class UnsqueezeElementwiseUnsqueezePattern(PatternOptimization):
         chain: list[Node] = []
         name = node.input[0]
         while len(chain) < _MAX_OPERATORS:
-            here = g.node_before(name)
-            operand = None if here is None else _operand(g, here, last)
-            if here is None or operand is None or not (chain or g.is_exclusive(name)):  # (2)
+            producer = g.node_before(name)
+            operand = None if producer is None else _operand(g, producer, last)
+            if producer is None or operand is None or not (chain or g.is_exclusive(name)):  # (2)
                 return self.none(
-                    here or node,
+                    producer or node,
                     msg="a preceding operator is not elementwise, or broadcasts its operand",
                 )
-            chain.append(here)
+            chain.append(producer)
             first = g.node_before(operand)
             insertion = None if first is None else _insertion(g, first)
             if first is not None and insertion is not None:
@@ -80,7 +80,7 @@ class UnsqueezeElementwiseUnsqueezePattern(PatternOptimization):
                     partial(self._joined, operand, first, _joint(insertion, last)),
                 )
             if not g.is_exclusive(operand):  # (2)
-                return self.none(here, msg="an intermediate result is read elsewhere")
+                return self.none(producer, msg="an intermediate result is read elsewhere")
             name = operand
         return self.none(node, msg="too many operators in between")
 

@@ -11,7 +11,7 @@ _HEAD: Final = (
 
 
 def _has_no_effect(lower: float) -> bool:
-    """Whether no vector that is assumed to have length 1 has a norm below this lower bound."""
+    """Whether every vector that is assumed to have length 1 has a norm of at least ``lower``."""
     return lower <= 1 - UNIT_ERROR
 
 

@@ -45,12 +45,12 @@ class _ChannelNormalization(_NormalizationAffine, _FollowingAffine):
         return g.op.BatchNormalization(*operands, attributes=attributes)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        present = constant(g, m.o)
-        affine = self.affine(g, m, g.info(m.x).rank, present.size)  # (1)
+        old_bias = constant(g, m.o)
+        affine = self.affine(g, m, g.info(m.x).rank, old_bias.size)  # (1)
         # If there is only a shift, the scale stays, and may be computed at run time.
         scale = scaled_weights(g, m.s, affine.scale) if affine.scales else m.s  # (2)
         size = doubles(g, m.s) if g.is_constant(m.s) else 0.0
-        bias = affine.bias(doubles(g, m.o), present.dtype, addend_size=size)  # (2)
+        bias = affine.bias(doubles(g, m.o), old_bias.dtype, addend_size=size)  # (2)
         return m.derive(scale=scale, bias=bias)
 
     def apply_pattern(

@@ -29,7 +29,8 @@ class DequantizeLinearConvPattern(_FollowingAffine):
     3. the constant differs along another axis than the channels, or would change the shape.
     4. a parameter of the normalization is not constant, or a mean is very large compared with its
        standard deviation.
-    5. a factor is not positive and finite, or a new constant leaves the range of its type.
+    5. a factor is not positive and finite, a scale is above 2^40, or a new constant leaves the
+       range of its type.
     """
 
     following = ("BatchNormalization", "Mul", "Div")

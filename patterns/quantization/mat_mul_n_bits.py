@@ -65,7 +65,7 @@ class MatMulNBitsPattern(PatternOptimization):
     2. scales or zero points are not constant, or so large that a weight might not be finite. Or the
        types are not float32 or float16, and 4-bit or 8-bit integers.
     3. the weights have other consumers: they would be stored twice.
-    4. the provider has no kernel, or x is not known to be a matrix.
+    4. the provider has no kernel, or x is not known to have at least two axes.
     """
 
     phase = "target"

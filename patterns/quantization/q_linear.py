@@ -247,8 +247,8 @@ class QLinearElementPattern(_QLinear):
     for a Concat whose operands have other scales than the result. The table holds the results of
     the original operators, so all integers are the same.
     Why: with ORT graph optimizations disabled, one thread takes 0.46 to 0.81 of the time for
-    Sigmoid, 0.70 for LeakyRelu and 0.45 for Concat. With them, onnxruntime does the same. Where
-    would take 1.41 and is excluded.
+    Sigmoid, 0.70 for LeakyRelu and 0.45 for Concat. With them, onnxruntime does the same. The
+    operator Where would take 1.41 and is excluded.
     Refuses when:
     1. the result has other consumers before it is quantized, or an operand is not dequantized.
     2. a scale or zero point is not constant, or is block-wise or per axis, or a scale is not a

@@ -17,6 +17,11 @@ _ALIGNED: Final = frozenset((*BROADCASTING, *(ELEMENTWISE - POSITIONAL), "CastLi
 _INDEXING: Final = ("Gather", "Transpose", "Unsqueeze")
 
 _MAX_NODES = 32
+_OTHER_ROUNDING: Final = {
+    False: "onnxruntime rounds results of an operator depending on the index of the element",
+    True: "no operator's results are rounded depending on the index of the element",
+}
+"""Messages by `_ExpandRegion.rounds`."""
 
 
 class _ExpandRegion(PatternOptimization):
@@ -25,8 +30,8 @@ class _ExpandRegion(PatternOptimization):
     min_opset = 8
     radius = 8
     rounds: ClassVar[bool] = False
-    """Whether the pattern is for regions in which onnxruntime rounds an operator depending on the
-    index of an element.
+    """Whether the pattern is for regions with an operator whose results onnxruntime rounds
+    depending on the index of the element.
     """
 
     def is_own(self, region: Iterable[Node]) -> bool:
@@ -67,7 +72,7 @@ class ExpandElementwisePattern(_ExpandRegion):
         if reason is not None:  # (1) (2) (3) (4)
             return self.none(reason[0], msg=reason[1])
         if not self.is_own(region.nodes):  # (1)
-            return self.none(node, msg="another pattern is for operators that round like these")
+            return self.none(node, msg=_OTHER_ROUNDING[self.rounds])
         return MatchResult(
             self, [node, *region.nodes], partial(self._without, small, tuple(shrunk))
         )
@@ -146,7 +151,7 @@ class ShapeBasedExpandSwapPattern(_ExpandRegion):
         carry = partial(_carry, g, node, shrunk, self.rounds)
         region = region_below(g, shrunk, carry, _MAX_NODES).nodes
         if not self.is_own(region):  # (4)
-            return self.none(node, msg="another pattern is for operators that round like these")
+            return self.none(node, msg=_OTHER_ROUNDING[self.rounds])
         leaves = [
             name
             for name in shrunk

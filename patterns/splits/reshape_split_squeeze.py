@@ -28,7 +28,7 @@ class ReshapeSplitSqueezePattern(PatternOptimization):
     Why: one node fewer for each part. Vision transformers split one MatMul into queries, keys and
     values this way.
     Refuses when:
-    1. an index is missing, keeps its axis, or has other consumers.
+    1. the Split or the Gathers miss an index, keep the axis, or have other consumers.
     2. the Reshape or the Transpose has other consumers, or a shape is unknown.
     3. the Reshape adds no axis of static size after the axis of the parts.
     4. the Reshape would need a shape computed at run time.
@@ -76,8 +76,8 @@ class ReshapeSplitSqueezePattern(PatternOptimization):
                 reshape, msg="the Reshape adds no axis of static size after the split axis"
             )
         shape = (*unsplit[:axis], len(parts.outputs) * size, *unsplit[axis + 2 :])
-        present = g.get_ints(reshape.input[1]) or []
-        inferred = [index - (index > axis) for index, length in enumerate(present) if length == -1]
+        old_target = g.get_ints(reshape.input[1]) or []
+        inferred = [index - (index > axis) for index, dim in enumerate(old_target) if dim == -1]
         target = reshape_target(g, source, shape, inferred)
         if target is None:  # (4)
             return self.none(reshape, msg="the Reshape would need a shape computed at run time")

@@ -6,7 +6,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 
 from .._nodes import axis_of, is_op, replaced_by
 
-_ALL: Final = {"ReduceMean": "Mean", "ReduceSum": "Sum"}
+_UNSTACKED: Final = {"ReduceMean": "Mean", "ReduceSum": "Sum"}
 
 
 class StackReducePattern(PatternOptimization):
@@ -22,7 +22,7 @@ class StackReducePattern(PatternOptimization):
     3. the stack has other consumers.
     """
 
-    anchors = tuple(_ALL)
+    anchors = tuple(_UNSTACKED)
     near = ("Concat",)
     exactness = "rounding"
 
@@ -62,7 +62,7 @@ class StackReducePattern(PatternOptimization):
             return self.none(
                 stack, msg="not all operands add the axis to float32 tensors of one shape"
             )
-        return MatchResult(self, [stack, node], replaced_by(_ALL[node.op_type], *sources))
+        return MatchResult(self, [stack, node], replaced_by(_UNSTACKED[node.op_type], *sources))
 
     @staticmethod
     def _adds(g: GraphView, producer: Node, axis: int, like: str) -> bool:

@@ -27,11 +27,11 @@ class ScalerGemmPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         steps = steps_above(g, node.input[0])  # (1)
-        scales = any(
+        has_factors = any(
             node.get_attribute(name) != 1 for name in ("alpha", "beta")
         ) or node.get_attribute("transA")
         # (2)
-        if scales or not all(
+        if has_factors or not all(
             g.is_stored(name) and g.is_exclusive(name) for name in filter(None, node.input[1:])
         ):
             return self.none(

@@ -91,12 +91,12 @@ def test_a_placement_lists_a_few_nodes_that_are_left_for_each_reason() -> None:
     assert names == ["known0", "known1", "unknown", "not compiled"]
     assert note == (
         "3 nodes that the target takes, or that are computed ahead, are not shown, "
-        "1 nodes that it leaves for the same reason as those shown are not shown"
+        "1 nodes that the target leaves for the reasons shown are not shown"
     )
     many = [_node(f"n{n}", f"reason {n}") for n in range(50)]
     (found,), note = summary_of("place", [placement | {"nodes": many}])
     assert len(found["nodes"]) == 20
-    assert note == "30 more nodes that it leaves are not shown"
+    assert note == "30 more nodes that the target leaves are not shown"
 
 
 def test_where_a_model_does_not_compile_no_node_is_said_to_be_taken() -> None:

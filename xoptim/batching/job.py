@@ -251,8 +251,8 @@ def _record_of(job: Job, outcome: Ended) -> Record:
 def _comparisons(reports: list[dict[str, Any]]) -> str:
     """The comparisons on each provider, in words.
 
-    They decide nothing: the status is that of the command, whose verdict also counts the target and
-    the tolerance.
+    They decide nothing: the status is that of the command, whose verdict also takes account of
+    the target and the tolerance.
     """
     texts = []
     for report in reports:

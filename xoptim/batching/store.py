@@ -26,7 +26,7 @@ RESULTS: Final = "results.jsonl"
 _STATE_FOLDER: Final = ".xopt-batch"
 """Folder for the lock, and for the attempts of a run."""
 _MAX_LOCK_ATTEMPTS: Final = 10
-"""A process that a killed run was just starting holds the lock for a moment."""
+"""Attempts to lock the folder: a process that a killed run has started may still hold the lock."""
 _PAUSE: Final = 0.1
 _MAX_RECORD_LENGTH: Final = 1 << 20
 """Maximal number of characters of a record."""
@@ -192,7 +192,7 @@ def _read(folder: Path) -> dict[str, Record]:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """The lines of a file; of one too long for a record, one character more than that."""
+    """The lines of a file, each cut off after `_MAX_RECORD_LENGTH` + 1 characters."""
     with path.open(encoding="utf-8", errors="replace", newline="\n") as stream:
         while line := stream.readline(_MAX_RECORD_LENGTH + 1):
             yield line

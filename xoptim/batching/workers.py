@@ -19,10 +19,10 @@ def _request(command: Sequence[str], memory: int | None) -> bytes:
 
 
 class _Worker(Supervised):
-    """A process that runs one command after the other, each in a copy of itself (Linux).
+    """A process that runs one command after the other, each in a fork of itself (Linux).
 
     The process ends with a command that crashes, that is ended from outside, or that cannot run in
-    a copy.
+    a fork.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class _Worker(Supervised):
 
 
 class Workers:
-    """Processes that are kept for further commands, where a process can be copied."""
+    """Processes that are kept for further commands, where a process can be forked."""
 
     def __init__(self) -> None:
         self._idle: list[_Worker] = []

@@ -77,8 +77,8 @@ class ChainPattern(EasyPatternOptimization):
     def config_patterns(cls) -> Sequence[Mapping[str, Any]]:
         """For each entry, attributes and their values, which may be predicates.
 
-        Other attributes may have any value, and so may those of missing entries. An attribute that
-        a node does not write has its schema's default.
+        Other attributes may have any value. The sequence may be shorter than the chain. An
+        attribute that a node does not write has its schema's default.
         """
         return ()
 
@@ -204,14 +204,14 @@ def _declared(cls: type[ChainPattern]) -> tuple[list[str], list[Mapping[str, Any
 
 def _conditions(cls: type[ChainPattern]) -> list[Condition]:
     """The conditions besides the form of the chain, each with the line that states it."""
-    here, line = _place(cls.entries)
+    entries_file, line = _place(cls.entries)
     ends_stored = cls.entries()[-1] == INITIALIZER
 
     def condition(
         check: Callable[[Any, Any], bool], reason: str, method: Callable[..., Any]
     ) -> Condition:
         file, number = _place(method)
-        return Condition(check, reason, number if file == here else line)
+        return Condition(check, reason, number if file == entries_file else line)
 
     conditions = [
         condition(

@@ -165,8 +165,8 @@ _SMALL_STEP: Final = 8
 def range_(ctx: NodeContext) -> Results:
     """As many numbers as ``ceil((limit - start) / delta)``, none when that is negative.
 
-    Source: onnxruntime converts the three numbers, which have one type, to double precision, before
-    version 1.32 also integers.
+    The three numbers have one type. Source: onnxruntime converts them to double precision; since
+    version 1.32, integers stay integers.
     """
     dtype = dtype_of(ctx.input(0)) or dtype_of(ctx.input(1)) or dtype_of(ctx.input(2))
     start, limit, delta = (_number(ctx, index) for index in range(3))

@@ -233,13 +233,13 @@ def _check_fits(read: ValueInfoProto, written: ValueInfoProto) -> None:
     kinds, elements = zip(*(_elements(value.type) for value in (read, written)), strict=True)
     first, second = elements
     dims = [[*dimensions(value.type)] for value in (read, written)]
-    known = first.HasField("shape") and second.HasField("shape")
+    have_shapes = first.HasField("shape") and second.HasField("shape")
     sizes = zip(*dims, strict=False)
     differ = (
         kinds[0] != kinds[1]
         or first.elem_type != second.elem_type
         or (
-            known
+            have_shapes
             and (
                 len(dims[0]) != len(dims[1])
                 or any(a.dim_value and b.dim_value and a.dim_value != b.dim_value for a, b in sizes)
@@ -374,7 +374,10 @@ def _sums_products(node: Node) -> bool:
 
 
 def _smallest(graph: Graph, name: str, movable_names: set[str]) -> str:
-    """The result before an Expand or Tile that copies its elements, where only movements follow."""
+    """The operand of the first Expand or Tile from which only movements lead to ``name``.
+
+    ``name`` if there is none.
+    """
     smallest, current = name, name
     for _ in range(_MOVEMENT_LIMIT):
         node = graph.producer(current)

@@ -249,7 +249,7 @@ def with_shapes(
 ) -> ModelProto:
     """A copy of a model with the types and shapes of all results, those of subgraphs included.
 
-    Unknown types and shapes are omitted, and declarations that contradict the operators dropped.
+    Unknown types and shapes are omitted. Declarations that contradict the operators are dropped.
     """
     assumptions = assumed_of(proto, (), from_model=assume_from_model)
     report_unused(proto, assumptions)

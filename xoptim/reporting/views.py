@@ -17,7 +17,7 @@ from xoptim.reporting.reports_facts import Card, CostFacts, CostRow, PageFacts, 
 from xoptim.reporting.reports_page import render
 
 _NONE = -1
-"""Number of the change that made a node of a model that is shown alone."""
+"""Stands for no change in `Links.made`."""
 
 
 def view(

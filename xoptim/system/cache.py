@@ -43,7 +43,7 @@ def store(place: Path, contents: bytes) -> None:
 
 
 def _clear(place: Path) -> None:
-    """Remove what is no file, or one that others may write."""
+    """Remove anything but a regular file that others may not write."""
     with suppress(FileNotFoundError):
         mode = place.lstat().st_mode
         if not stat.S_ISREG(mode) or mode & _OTHERS:

@@ -176,7 +176,7 @@ class ConfinedFolder:
             return level.version(parts[-1])
 
     def stage(self, parts: Parts, target: Path) -> None:
-        """Give a file a second name outside, or copy it there; raises as `version`."""
+        """Hard-link a file to ``target`` outside, or copy it there; raises as `version`."""
         with self._level(parts[:-1]) as level, level.open(parts[-1]) as stream:
             self._check(parts)
             if not _has_linked(level, parts[-1], target, stream):
@@ -226,8 +226,9 @@ class ConfinedFolder:
                 level.unlink(parts[-1])
 
     def is_named(self, parts: Parts, suffixes: Sequence[str]) -> bool:
-        """Whether a file of the same folder, with one of these suffixes, has the name in it, or
-        cannot be read.
+        """Whether a file in the same folder, with one of these suffixes, contains the file's name.
+
+        Also true if such a file cannot be read.
         """
         name = os.fsencode(parts[-1])
         with self._level(parts[:-1]) as level:
@@ -278,7 +279,7 @@ def _can_be_encoded(path: str) -> bool:
 
 
 def _has_linked(level: _Level, name: str, target: Path, stream: BinaryIO) -> bool:
-    """Give an open file a second name; returns False where that is not possible."""
+    """Hard-link an open file to ``target``; returns False where that is not possible."""
     path, options = level.at(name, "src_dir_fd")
     try:
         os.link(path, target, follow_symlinks=False, **options)

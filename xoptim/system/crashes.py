@@ -38,7 +38,7 @@ class Crash(NamedTuple):
 
 
 class Watch:
-    """Notes the current work of this process, in memory shared with its copies."""
+    """Notes the current work of this process, in memory shared with its forks."""
 
     def __init__(self) -> None:
         self._memory: mmap.mmap | None = None
@@ -52,7 +52,7 @@ class Watch:
         return self._memory is not None
 
     def share(self) -> None:
-        """Let copies of this process note what they do (Linux), and forget earlier crashes."""
+        """Let forks of this process note what they do (Linux), and forget earlier crashes."""
         self.crashes.clear()
         if sys.platform == "linux":
             self._memory = mmap.mmap(-1, _MAX_BYTES)

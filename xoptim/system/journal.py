@@ -66,9 +66,7 @@ class Journal:
         self._shared: int | None = None
 
     def share(self) -> None:
-        """Let copies of this process also note their files here (Linux), and forget earlier
-        ones.
-        """
+        """Let forks of this process also note their files here (Linux), and forget earlier ones."""
         self.forget()
         if self._shared is not None:
             os.close(self._shared)

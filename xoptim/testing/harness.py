@@ -142,7 +142,7 @@ def _numbers_differ(
 ) -> str:
     feeds = make_all_feeds(before, example.ranges, special=pattern_class.exactness)
     pardon = never
-    # its steps belong to the ranges, and not to the numbers that are fed
+    # ranges determine the quantization steps, not the numbers that are fed
     if issubclass(pattern_class, RangedPattern):
         pardon = partial(is_rounding, before, after, ranges=example.ranges, bits=pattern_class.bits)
     numbers = same_numbers(before, after, feeds, pattern_class.exactness, most=99, pardon=pardon)

@@ -233,9 +233,9 @@ def _few(
         kind = (node["op_type"], node["reason"])
         seen[kind] += 1
         if seen[kind] > _MAX_ALIKE:
-            omitted["nodes that it leaves for the same reason as those shown are not shown"] += 1
+            omitted["nodes that the target leaves for the reasons shown are not shown"] += 1
         elif len(shown) == _MAX_NODES:
-            omitted["more nodes that it leaves are not shown"] += 1
+            omitted["more nodes that the target leaves are not shown"] += 1
         else:
             shown.append(node)
     return shown

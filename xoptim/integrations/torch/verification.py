@@ -53,7 +53,7 @@ def verify(
     """Run a torch module and a model on the same values and compare.
 
     The values are the arguments, others like them, and some of other sizes: each dynamic dimension
-    of the model is 1 and larger than in the arguments, alone and together with the others. Results
+    of the model at 1 and at a larger size, alone and together with the others. Results
     are matched in order, through tuples, dicts and the output classes of transformers, or by name
     where the model lacks some. A difference beyond the tolerance of the type counts as rounding
     where the module itself is as far from its own results in float64.

@@ -46,7 +46,7 @@ def pad_operands(call: OpsetCall) -> None:
 
 
 def dropout_ratio(call: OpsetCall) -> None:
-    """Dropout 12: the ratio became an operand, and the mask of inference true instead of false."""
+    """Dropout 12: the ratio became an operand, and the mask in inference is true, not false."""
     dropout_mask(call)
     if "ratio" in call.attributes:
         call.set_input(1, call.constant(call.take("ratio"), np.float32, "ratio"))

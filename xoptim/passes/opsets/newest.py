@@ -203,7 +203,7 @@ def _flattens_many(opset_plan: OpsetPlan, model: Model) -> bool:
     """Whether raising adds many nodes around Softmax and its relatives, which no longer flatten
     their operand.
 
-    In a small model, the fusions of newer sets may save fewer nodes than that.
+    The fusions of newer sets may save fewer nodes than raising adds.
     """
     added = sum(
         len(calls) - 1 for node, calls in opset_plan.calls.items() if node.op_type in ONE_AXIS

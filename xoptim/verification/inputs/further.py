@@ -83,7 +83,7 @@ def overriding(model: onnx.ModelProto, seed: int) -> Iterator[list[dict[str, Val
 
 
 def _other_weights(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Other numbers of the same magnitudes and signs, 0 included; integers in another order."""
+    """Numbers of the same magnitudes and signs, with zeros replaced; integers in another order."""
     mixed = rng.permutation(array.reshape(-1)).reshape(array.shape)
     if array.dtype.kind in "biuOSU":
         return mixed

@@ -13,7 +13,7 @@ _MIN_SIMILAR: Final = 32  # elements: the noise of fewer may be small by chance
 
 class ErrorBin(NamedTuple):
     """Differences of the elements of one power of two: their number, the largest, and the largest
-    that breaks the rule.
+    outside the tolerance.
     """
 
     elements: int
@@ -61,7 +61,7 @@ def add_bins(bins: MutableMapping[int, ErrorBin], further: Iterator[tuple[int, E
 def explains(
     noise: Mapping[int, ErrorBin], differences: Mapping[int, ErrorBin], multiple: float
 ) -> bool:
-    """Whether every difference that breaks the rule is as small as the noise of similar or smaller
+    """Whether every difference outside the tolerance is as small as the noise of similar or smaller
     elements allows.
 
     ``noise`` is the effect of rounding on the same output, ``multiple`` the largest allowed ratio
@@ -70,11 +70,11 @@ def explains(
     powers = sorted(noise)
     levels = list(accumulate((noise[power].largest for power in powers), max))
     counts = list(accumulate(noise[power].elements if power != _ZERO else 0 for power in powers))
-    enough = next((i for i, count in enumerate(counts) if count >= _MIN_SIMILAR), len(powers) - 1)
+    floor = next((i for i, count in enumerate(counts) if count >= _MIN_SIMILAR), len(powers) - 1)
     for power, difference in differences.items():
         similar = sum(1 for exponent in powers if exponent <= power + _REACH) - 1
         if difference.broken and (
-            not powers or difference.broken > multiple * levels[max(similar, enough)]
+            not powers or difference.broken > multiple * levels[max(similar, floor)]
         ):
             return False
     return True
