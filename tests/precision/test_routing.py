@@ -308,6 +308,19 @@ def test_all_values_that_a_body_chooses_from_are_named() -> None:
     assert values >= {"x", "w", "m", "y", "row", "v", "i", "f", "out", "k"}
 
 
+def test_a_body_that_returns_the_indices_chooses() -> None:
+    text = """agraph (float[4,32] x, bool c) => (float[4,1,2] y)
+        <float[32,8] w, float[8,2] e, int64[1] k = {1}> {
+        s = MatMul(x, w)
+        i = If (c) <
+            then_branch = a () => (int64[4,1] i1) { v1, i1 = TopK(s, k) },
+            else_branch = b () => (int64[4,1] i2) { v2, i2 = TopK <largest = 0> (s, k) }
+        >
+        y = Gather(e, i)
+    }"""
+    assert values_before_routers(parse(text)) >= {"x", "w", "s"}
+
+
 def test_nothing_remains_where_the_result_is_chosen() -> None:
     text = """agraph (float[n,32] x) => (float[n] y) {
         m = MatMul(x, w)

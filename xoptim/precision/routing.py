@@ -258,6 +258,8 @@ def values_before_routers(model: onnx.ModelProto) -> set[str]:
     """
     makers = {name: node for node in model.graph.node for name in node.output}
     reads = {name for node in every_node(model.graph.node) for name in proto_reads(node)}
+    bodies = inner_graphs(model.graph.node)
+    reads |= {value.name for body in bodies for value in body.output}  # the owner passes them on
     ends = list[str]()
     for node in model.graph.node:
         if any(_chooses(inner, reads) for graph in inner_graphs([node]) for inner in graph.node):
