@@ -2,6 +2,7 @@
 against the nodes.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -22,6 +23,16 @@ from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.references import Uses
 from xoptim.graph.walk import owner_in
+
+
+_VALUES = re.compile(
+    r"(?<![\w-])(--?[a-z][\w-]*|'[^']*'|`[^`]*`|(?:u?int|b?float)\d+|[+-]?\d(?:[\w.]|(?<=e)[+-])*%?)"
+)
+
+
+def values_in(message: str) -> list[str]:
+    """Options, quoted names, data types and numbers in a message, in order: all but its words."""
+    return [value.strip("'`").rstrip(".") for value in _VALUES.findall(message)]
 
 
 def in_parts(name: str, count: int) -> pytest.MarkDecorator:

@@ -51,6 +51,12 @@ class Outcome(NamedTuple):
         return json.loads(self.out, parse_constant=_refuse_constant)
 
     @property
+    def summary(self) -> dict[str, str]:
+        """Lines of standard output of two columns, by their labels."""
+        lines = (line.split("  ", 1) for line in self.out.splitlines() if "  " in line)
+        return {label: text.strip() for label, text in lines if label}
+
+    @property
     def error(self) -> str:
         """The one line of a refusal: exit code 2, nothing on standard output, no traceback."""
         assert self.code == 2, self

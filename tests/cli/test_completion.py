@@ -70,10 +70,6 @@ def test_fish_shows_whole_descriptions(xopt: Xopt) -> None:
     )
 
 
-def test_other_shells(xopt: Xopt) -> None:
-    assert "'csh' is not one of 'bash', 'zsh', 'fish'" in xopt("--completion", "csh").error
-
-
 @pytest.mark.parametrize(
     ("words", "number", "expected"),
     [

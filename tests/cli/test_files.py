@@ -88,32 +88,6 @@ def test_standard_input(
     assert files() <= {"model.onnx", "out.onnx"}
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("-",), "MODEL is a stream: give a file to write with -o FILE, or -o -"),
-        (("-", "--in-place"), "MODEL is a stream: give a file to write with -o FILE, or -o -"),
-        (("bisect", "-"), "MODEL is a stream: give a file to write with -o FILE"),
-        (
-            ("tune", "-", "-o", "-"),
-            "this command cannot write to standard output; give a file with -o FILE",
-        ),
-        (("-", "-o", "-", "--json"), "-o - and --json both write to standard output"),
-        (("verify", "-", "-"), "standard input can be read only once"),
-        (("bench", "-", "model.onnx", "-"), "standard input can be read only once"),
-        (
-            ("-", "-o", "s3://bucket/out.onnx"),
-            "'s3://bucket/out.onnx' is a URL, not a file; write a local file",
-        ),
-    ],
-)
-def test_streams_that_cannot_be_used(
-    xopt: Xopt, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], message: str
-) -> None:
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(write(RELU).read_bytes())))
-    assert xopt(*words).error == message
-
-
 @pytest.mark.parametrize("words", [("extract", "--to", "t"), ("extract",)])
 def test_parts_and_shapes_go_to_standard_output(words: tuple[str, ...]) -> None:
     command, *rest = words

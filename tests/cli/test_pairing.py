@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import onnx
-import pytest
 
 from tests.cli.command import Xopt, write
 from tests.preparation.test_pairing import DECODER, ENCODER, op_types
@@ -70,14 +69,6 @@ def test_mistakes(xopt: Xopt) -> None:
     )
     assert xopt(*words, "-o", "out", "--no-verify", "--rtol", "0.1").code == 2
     assert xopt(*words, "-o", "out", "--to", "z").error.startswith("--to has no effect with --into")
-
-
-@pytest.mark.parametrize("words", [("--json",), ("--rtol", "0.1"), ("--link", "h=y")])
-def test_options_of_a_pair_alone_are_refused(xopt: Xopt, words: tuple[str, ...]) -> None:
-    both()
-    outcome = xopt("extract", "encoder.onnx", "-o", "out.onnx", *words)
-    assert outcome.error.startswith(f"{words[0]} has no effect without --into")
-    assert not Path("out.onnx").exists()
 
 
 def test_links_to_an_input_or_to_each_other_are_not_followed(xopt: Xopt) -> None:

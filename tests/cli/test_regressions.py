@@ -103,13 +103,6 @@ def test_models_with_other_inputs_are_not_measured(xopt: Xopt) -> None:
     assert "time: not measured" in outcome.out
 
 
-def test_limits_need_a_revision(xopt: Xopt) -> None:
-    write(RELU)
-    outcome = xopt("check", "model.onnx", "--max-larger", "5%")
-    assert outcome.code == 2
-    assert "--max-larger has no effect without --against REVISION" in outcome.error
-
-
 @needs_git
 def test_values_are_read_once_for_all_models(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[Path] = []

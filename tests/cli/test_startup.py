@@ -118,30 +118,6 @@ def test_with_quantization(xopt: Xopt) -> None:
     assert files() == WRITTEN
 
 
-def test_the_other_goals_need_quantization(xopt: Xopt) -> None:
-    write_layer()
-    assert "--for has no effect without --precision" in xopt("model.onnx", "--for", "size").error
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("-o", "-"), "--for startup writes files next to the model; use -o FILE"),
-        (("--provider", "cuda"), "--for startup measures session settings on the CPU"),
-        (("--target", "webgpu"), "--for startup measures session settings on the CPU"),
-        (("--genai", "."), "--for has no effect with --genai, whose session settings are in"),
-        (("-o", "taken.onnx"), "cannot write 'taken.onnx.session.json': it is a folder"),
-        (("-o", "no/such.onnx"), "the folder 'no' does not exist"),
-    ],
-)
-def test_errors_take_one_line(xopt: Xopt, words: tuple[str, ...], message: str) -> None:
-    write_layer()
-    Path("taken.onnx.session.json").mkdir()
-    before = files()
-    assert message in xopt("model.onnx", "--for", "startup", *words).error
-    assert files() == before
-
-
 @pytest.mark.usefixtures("unpacked")
 def test_a_refused_result_leaves_no_settings(xopt: Xopt) -> None:
     write("agraph (float[n,4] x) => (float[n,4] y) { a = Exp(x) b = Neg(a) y = Log(b) }")

@@ -597,35 +597,6 @@ def test_weights_that_do_not_fit_are_compared_in_sections(
     assert "cannot be split into sections that do" in outcome.err
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (
-            ("verify", "model.onnx", "--ulp", "4", "--atol", "1"),
-            "--ulp replaces --rtol and --atol; remove --atol",
-        ),
-        (
-            ("verify", "model.onnx", "--exact", "--rtol", "1"),
-            "--exact allows no difference; remove --rtol",
-        ),
-        (
-            ("--dim", "batch=2,seq=3", "--dim", "batch=4"),
-            "--dim batch is given twice: 2 and 4",
-        ),
-        (
-            ("-o", "-", "--external-data"),
-            "--external-data writes a file next to the model; use -o FILE",
-        ),
-    ],
-)
-def test_options_that_exclude_each_other(xopt: Xopt, words: tuple[str, ...], message: str) -> None:
-    write(TRANSPOSES)
-    command = (
-        (*words[:1], "model.onnx", *words[1:]) if words[0] == "verify" else ("model.onnx", *words)
-    )
-    assert message in xopt(*command).error
-
-
 def test_a_budget_of_the_runs(xopt: Xopt) -> None:
     sliced = parse(
         "agraph (float[n] x) => (float y) <int64[1] z = {0}, int64[1] e = {300}> { "

@@ -17,7 +17,7 @@ def test_apply(xopt: Xopt, at: str) -> None:
     )
     outcome = xopt("apply", "model.onnx", "TransposeTranspose", "--at", at, "-o", "out.onnx")
     assert outcome.code == 0, outcome
-    assert re.search(r"equal on cpu: \d+ runs", outcome.out)
+    assert re.search(r"\bequal\b.* \d+ runs", outcome.out)
     assert "opset" not in outcome.out
     assert "Transpose" not in types_in("out.onnx")
     assert types_in("out.onnx").count("Not") == 3  # nothing else is done
@@ -56,6 +56,5 @@ def test_apply_verifies(xopt: Xopt, bad_patterns: None) -> None:
     write("agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }")
     outcome = xopt("apply", "model.onnx", "WrongRelu", "--at", "y", "-o", "out.onnx")
     assert outcome.code == 1
-    assert "nothing was written" in outcome.err
     assert files() == {"model.onnx"}
     assert xopt("apply", "model.onnx", "WrongRelu", "--at", "y", "-o", "model.onnx").code == 2

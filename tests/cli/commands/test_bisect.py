@@ -25,12 +25,11 @@ def test_it_is_dropped_and_the_rest_is_done(xopt: Xopt, check: str) -> None:
     write(MODEL)
     outcome = xopt("model.onnx", "--patterns", "default+WrongRelu", "--check", check)
     assert outcome.code == 0
-    (line,) = outcome.err.splitlines()
-    assert line.startswith("xopt: warning: pattern WrongRelu at ")
-    assert "it is dropped" in line
+    (warning,) = outcome.warnings
+    assert "WrongRelu" in warning
     assert types_in("model.opt.onnx") == ["Exp", "Relu", "Sin", "Abs"]
-    assert "verification  equal on cpu" in outcome.out
-    assert "dropped       pattern WrongRelu" in outcome.out
+    assert outcome.summary["verification"].startswith("equal ")
+    assert "WrongRelu" in outcome.summary["dropped"]
     assert verify_models("model.onnx", "model.opt.onnx").ok
 
 
@@ -49,7 +48,6 @@ def test_strict_refuses_to_heal(xopt: Xopt) -> None:
             "model.onnx", "--patterns", "default+WrongRelu", "--strict", "--check", check
         )
         assert outcome.code == 1
-        assert "nothing was written" in outcome.err
         assert files() == {"model.onnx"}
 
 
@@ -76,12 +74,11 @@ def test_a_model_that_is_raised_first(xopt: Xopt, opset: str, flattened: int) ->
     """`newest` stops before the set in which a Softmax over several axes needs further nodes."""
     write(MODEL.replace("e = Sin(d)", "g = Sin(d) e = Softmax <axis = 0> (g)"), opset=11)
     outcome = xopt("model.onnx", "--patterns", "default+WrongRelu", "--opset", opset)
-    assert outcome.code == 0
-    assert "it is dropped" in outcome.err
+    assert (outcome.code, len(outcome.warnings)) == (0, 1)
     assert types_in("model.opt.onnx").count("Flatten") == flattened
     outcome = xopt("bisect", "model.onnx", "--patterns", "default+WrongRelu", "--opset", opset)
     assert outcome.code == 1
-    assert outcome.out.startswith("pattern WrongRelu at ")
+    assert "WrongRelu" in outcome.out.splitlines()[0]
     assert types_in("model.bisect.onnx") == ["Relu"]
 
 
@@ -89,9 +86,8 @@ def test_bisect_writes_a_model_that_shows_it(xopt: Xopt) -> None:
     write(MODEL)
     outcome = xopt("bisect", "model.onnx", "--patterns", "default+WrongRelu")
     assert outcome.code == 1
-    assert outcome.out.startswith("pattern WrongRelu at ")
-    told = "written to model.bisect.onnx: a model of 1 node that shows the difference"
-    assert told in outcome.out
+    assert "WrongRelu" in outcome.out.splitlines()[0]
+    assert "model.bisect.onnx: a model of 1 node" in outcome.out
     small = onnx.load("model.bisect.onnx")
     assert [node.op_type for node in small.graph.node] == ["Relu"]
     wrong = optimize(small, patterns=select("WrongRelu"))
@@ -112,8 +108,7 @@ def test_bisect_in_json(xopt: Xopt) -> None:
 def test_bisect_finds_nothing(xopt: Xopt) -> None:
     onnx.save(parse(MODEL), "model.onnx")
     outcome = xopt("bisect", "model.onnx")
-    assert outcome.code == 0
-    assert "found no rewrite" in outcome.out
+    assert (outcome.code, outcome.err) == (0, "")
     assert json.loads(xopt("bisect", "model.onnx", "--json").out) is None
     assert files() == {"model.onnx"}
 
@@ -125,4 +120,5 @@ def test_bisect_cannot_judge_what_does_not_run(xopt: Xopt) -> None:
     )
     outcome = xopt("bisect", "model.onnx")
     assert outcome.code == 3
-    assert outcome.warnings[0].startswith("not verified: onnxruntime cannot load the original")
+    assert outcome.warnings[0].startswith("not verified: ")
+    assert "Frobnicate" in outcome.warnings[0]

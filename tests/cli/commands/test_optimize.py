@@ -76,12 +76,6 @@ def test_in_place(xopt: Xopt) -> None:
     assert Path("model.onnx").stat().st_mode & 0o777 == 0o640
 
 
-def test_in_place_and_output_exclude_each_other(xopt: Xopt) -> None:
-    write(TRANSPOSES)
-    assert "exclude each other" in xopt("model.onnx", "--in-place", "-o", "other.onnx").error
-    assert types_in("model.onnx") == ["Transpose", "Transpose", "Relu"]
-
-
 def test_dry_run(xopt: Xopt) -> None:
     write(TRANSPOSES)
     outcome = xopt("model.onnx", "--dry-run")
@@ -356,23 +350,6 @@ def test_certificates(xopt: Xopt) -> None:
     Path("c.json").write_text("{}")
     damaged = xopt("verify", "model.onnx", "out.onnx", "--certificate", "c.json")
     assert (damaged.code, damaged.err.count("\n")) == (2, 1)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--dry-run",), "--certificate has no effect with --dry-run"),
-        (("--precision", "int8"), "--certificate has no effect with --precision"),
-        (("-o", "-"), "--certificate is about files"),
-        (("--fix", "N=3"), "--certificate is about the optimization alone"),
-        (("-o", "c.json"), "--certificate 'c.json' would replace a model"),
-    ],
-)
-def test_certificates_of_other_results(xopt: Xopt, options: tuple[str, ...], message: str) -> None:
-    write(TRANSPOSES)
-    outcome = xopt("model.onnx", "--certificate", "c.json", *options)
-    assert outcome.code == 2
-    assert message in outcome.err
 
 
 def test_json(xopt: Xopt) -> None:

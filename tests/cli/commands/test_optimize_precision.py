@@ -220,53 +220,6 @@ def test_report_shows_the_optimization_in_floats(xopt: Xopt, samples: Path) -> N
     assert "MatMulInteger" not in Path("page.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--tolerance", "1%"), "--tolerance has no effect without --precision; remove it"),
-        (("--metric", "rms"), "--metric has no effect without --precision; remove it"),
-        (
-            ("--calibration", "entropy"),
-            "--calibration has no effect without --precision; remove it",
-        ),
-        (
-            ("--precision", "int8", "--bits", "3"),
-            "--bits has no effect without --precision int4; remove it",
-        ),
-        (
-            ("--precision", "int8", "--block-size", "64"),
-            "--block-size has no effect without --precision int4; remove it",
-        ),
-        (("--precision", "int4", "--bits", "9"), "9 is not in the range 2<=x<=8"),
-        (("--for", "size"), "--for has no effect without --precision; remove it"),
-        (
-            ("--precision", "int8", "--tolerance", "0"),
-            "'0' is not above 0% and below 100%",
-        ),
-        (
-            ("--precision", "int8", "--tolerance", "much"),
-            "'much' is not a percentage from 0 to 100, such as 5%",
-        ),
-        (
-            ("--precision", "int8", "--tolerance", "y=0.01"),
-            "'0.01' has no percent sign: write 0.01% or 1%",
-        ),
-        (
-            ("--precision", "int8", "--only-if-faster"),
-            "--only-if-faster has no effect with --precision",
-        ),
-        (
-            ("--precision", "int8", "--feeds", "empty"),
-            "no .npz file in 'empty'; write one for each sample with numpy.savez",
-        ),
-    ],
-)
-def test_wrong_use(xopt: Xopt, options: tuple[str, ...], message: str) -> None:
-    write(RELU)
-    Path("empty").mkdir()
-    assert message in xopt("model.onnx", *options).error
-
-
 def test_convolutions_need_samples(xopt: Xopt) -> None:
     onnx.save(convolutions(), "model.onnx")
     outcome = xopt("model.onnx", "--precision", "int8", *SIZE)
@@ -293,24 +246,6 @@ def test_16_bits_for_gpus(xopt: Xopt, samples: Path) -> None:
     assert [port.type.tensor_type.elem_type for port in (*graph.input, *graph.output)] == [7, 10]
     assert xopt("model.onnx", *half, "-o", "same.onnx").code == 0
     assert onnx.load("same.onnx").graph.output[0].type.tensor_type.elem_type == 1
-
-
-def test_options_of_16_bits_belong_to_them(xopt: Xopt) -> None:
-    onnx.save(network(layers=1), "model.onnx")
-    outcome = xopt("model.onnx", "--precision", "int8", "--io-types", "float16")
-    assert outcome.code == 2
-    assert outcome.err.endswith("--io-types has no effect without --compute float16; remove it\n")
-
-
-def test_static_needs_samples(xopt: Xopt) -> None:
-    onnx.save(network(layers=1), "model.onnx")
-    outcome = xopt("model.onnx", "--precision", "int8", "--static")
-    assert outcome.code == 2
-    assert outcome.err.endswith("give some with --feeds FILE.npz or a folder\n")
-    assert not Path("model.opt.onnx").exists()
-    outcome = xopt("model.onnx", "--precision", "int4", "--static")
-    assert outcome.code == 2
-    assert outcome.err.endswith("--static has no effect without --precision int8; remove it\n")
 
 
 def test_static_with_samples(xopt: Xopt) -> None:

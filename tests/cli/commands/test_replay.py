@@ -87,11 +87,3 @@ def test_damaged(xopt: Xopt, dumps: Path) -> None:
     (line,) = outcome.err.splitlines()
     assert line.startswith("xopt: error: 1 of 1 dumps cannot be read: ")
     assert "damaged" in outcome.out
-
-
-def test_nothing_there(xopt: Xopt) -> None:
-    Path("empty").mkdir()
-    assert "'empty' holds no dump" in xopt("replay", "empty").error
-    assert "cannot read 'gone'" in xopt("replay", "gone").error
-    Path("file").write_text("")
-    assert "cannot read 'file'" in xopt("replay", "file").error

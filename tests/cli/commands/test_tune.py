@@ -286,14 +286,6 @@ def test_fewer_bits(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "of at most 20.00% (largest, 1 sample)" in outcome.out
 
 
-@pytest.mark.parametrize("option", [("--metric", "rms"), ("--calibration", "entropy")])
-def test_what_only_fewer_bits_need(xopt: Xopt, option: tuple[str, str]) -> None:
-    assert (
-        xopt("tune", write(TRANSPOSES), *option).error
-        == f"{option[0]} has no effect without --tolerance; remove it"
-    )
-
-
 def test_a_target_is_its_provider(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[str] = []
 

@@ -85,30 +85,6 @@ def test_a_target_that_is_not_installed(xopt: Xopt, monkeypatch: pytest.MonkeyPa
     )
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("onnx",), "--target onnx: models cannot be run there"),
-        (
-            ("webgpu", "--provider", "cuda"),
-            "--provider cuda does not run models on --target webgpu",
-        ),
-        (
-            ("openvino", "--provider", "openvino", "--provider", "cuda"),
-            "--target runs on one provider; give one --provider",
-        ),
-        (("webgpu", "--rtol", "1"), "--rtol has no effect with --target"),
-        (("webgpu", "--exact"), "--exact has no effect with --target"),
-        (("webgpu", "--fewer-inputs"), "--fewer-inputs has no effect with --target"),
-        (("qnn", "--software-device"), "--software-device has no effect without"),
-    ],
-)
-def test_bad_usage(
-    xopt: Xopt, verdict: dict[str, Any], words: tuple[str, ...], message: str
-) -> None:
-    assert message in xopt("verify", "model.onnx", "other.onnx", "--target", *words).error
-
-
 @needs("qnn")
 def test_qnn(xopt: Xopt) -> None:
     write(FIXED)
