@@ -15,7 +15,7 @@ import pytest
 from onnx import numpy_helper
 
 from tests.cli.command import RELU, TRANSPOSES, Xopt, files, types_in, write
-from tests.support import parse
+from tests.support import parse, values_in
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="special files of POSIX")
 
@@ -58,22 +58,18 @@ def test_streams_that_are_closed(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) ->
     write(RELU)
     with monkeypatch.context() as patch:
         patch.setattr("sys.stdin", None)
-        assert xopt("stats", "-").error == "standard input is closed; give the file of the model"
+        assert xopt("stats", "-").error.startswith("standard input is closed")
     monkeypatch.setattr("sys.__stdout__", None)
     for words in (("model.onnx",), ("extract", "model.onnx")):
-        assert (
-            xopt(*words, "-o", "-").error == "standard output is closed; give a file with -o FILE"
-        )
+        assert xopt(*words, "-o", "-").error.startswith("standard output is closed")
 
 
 def test_a_full_folder_for_temporary_files(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+        raise OSError(28, os.strerror(28))
 
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=SimpleNamespace(read=fail)))
-    error = xopt("stats", "-").error
-    assert error.startswith("cannot copy standard input to ")
-    assert error.endswith(": No space left on device")
+    assert xopt("stats", "-").error.endswith(f": {os.strerror(28)}")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +138,7 @@ def test_a_stream_without_an_end(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) ->
     for name in ("cli.files", "graph.load"):
         monkeypatch.setattr(f"xoptim.{name}.LARGEST_FILE", 3 << 20)
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=SimpleNamespace(read=read)))
-    assert "is not an ONNX model: a protobuf ends at 2 GiB" in xopt("stats", "-").error
+    assert values_in(xopt("stats", "-").error)[-1] == "2"
     assert sum(asked) <= 5 << 20
 
 
@@ -167,9 +163,9 @@ def test_a_pipe_with_a_name_is_refused(xopt: Xopt, name: str) -> None:
     os.mkfifo("a pipe" if name == "a pipe" else "pipe")
     Path("link").symlink_to("pipe")
     quoted = "'a pipe'" if name == "a pipe" else name
-    assert xopt(name, "-o", "out.onnx").error == (
-        f"cannot read {name!r}: it is a pipe, not a file; give - as MODEL, and `< {quoted}`"
-    )
+    error = xopt(name, "-o", "out.onnx").error
+    assert error.startswith(f"cannot read {name!r}: ")
+    assert error.endswith(f"`< {quoted}`")
     assert not Path("out.onnx").exists()
 
 
@@ -191,7 +187,7 @@ def test_special_files_are_not_replaced(xopt: Xopt, kind: str, command: tuple[st
     name, *rest = command or ("optimize",)
     outcome = xopt(name, "model.onnx", *rest, "-o", target)
     holder.close()
-    assert outcome.error == f"{target!r} is a device, a pipe or a socket, not a file"
+    assert values_in(outcome.error) == [target]
     after = Path(target).lstat(), Path(target).stat()
     assert [(s.st_ino, stat.S_IFMT(s.st_mode)) for s in after] == [
         (s.st_ino, stat.S_IFMT(s.st_mode)) for s in before
@@ -204,7 +200,7 @@ def test_the_file_behind_a_link_is_replaced(xopt: Xopt) -> None:
     Path("inner").mkdir()
     Path("inner/real.onnx").write_bytes(b"old")
     Path("link.onnx").symlink_to("inner/real.onnx")
-    assert "written       link.onnx" in xopt("model.onnx", "-o", "link.onnx").out
+    assert xopt("model.onnx", "-o", "link.onnx").summary["written"] == "link.onnx"
     assert Path("link.onnx").is_symlink()
     assert types_in("inner/real.onnx") == ["Relu"]
     Path("model.link.onnx").symlink_to("model.onnx")
@@ -221,8 +217,8 @@ def test_weights_next_to_a_link_to_another_folder(xopt: Xopt) -> None:
     Path("inner").mkdir()
     Path("link.onnx").symlink_to("inner/real.onnx")
     error = xopt("model.onnx", "-o", "link.onnx", "--external-data").error
-    assert "is a link to another folder" in error
-    assert "write 'inner/real.onnx' itself" in error or "inner/real.onnx' itself" in error
+    assert values_in(error)[0] == "link.onnx"
+    assert "inner/real.onnx' " in error
     assert list(Path("inner").iterdir()) == []
 
 
@@ -230,10 +226,7 @@ def test_a_folder_that_is_read_only(xopt: Xopt, monkeypatch: pytest.MonkeyPatch)
     """It is refused before any work, unless nothing is to be written there."""
     write(TRANSPOSES)
     monkeypatch.setattr("os.access", lambda path, mode: Path(path) != Path.cwd())
-    assert (
-        "cannot write 'model.opt.onnx': its folder is read-only; write somewhere else"
-        in xopt("model.onnx").error
-    )
+    assert "'model.opt.onnx': its folder " in xopt("model.onnx").error
     assert xopt("model.onnx", "--dry-run").code == 0
     Path("other").mkdir()
     assert xopt("model.onnx", "-o", "other/model.onnx").code == 0

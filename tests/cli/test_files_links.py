@@ -9,8 +9,7 @@ import onnx
 import pytest
 
 from tests.cli.command import RELU, TRANSPOSES, Xopt, types_in, write
-
-LINKS = "only -o FILE writes through a link, so name the file with -o"
+from tests.support import values_in
 
 
 @pytest.fixture
@@ -56,7 +55,7 @@ def test_default_names(
         victim.unlink()
     Path(link).symlink_to(victim)
     before = {path.name for path in Path().iterdir()}
-    assert xopt(*words).error == f"{link!r} is a symbolic link; {LINKS}"
+    assert xopt(*words).error.startswith(f"{link!r} is a symbolic link; ")
     assert {path.name for path in Path().iterdir()} == before
     assert Path(link).is_symlink()
     assert (victim.read_text() if victim.exists() else None) == ("mine" if exists else None)
@@ -74,14 +73,12 @@ def test_a_name_that_is_given(xopt: Xopt, victim: Path) -> None:
 def test_weights_next_to_the_result(xopt: Xopt, victim: Path, words: tuple[str, ...]) -> None:
     write_large()
     Path("model.opt.onnx.data").symlink_to(victim)
-    assert (
-        xopt("model.onnx", *words).error
-        == "cannot write 'model.opt.onnx.data': it is a symbolic link; remove the link"
-    )
+    assert values_in(xopt("model.onnx", *words).error) == ["model.opt.onnx.data"]
     assert (victim.read_text(), Path("model.opt.onnx").exists()) == ("mine", False)
     assert Path("model.opt.onnx.data").is_symlink()
     for command in (("extract",), ("extract", "--to", "y")):
-        assert "is a symbolic link" in xopt(*command, "model.onnx", "-o", "model.opt.onnx").error
+        error = xopt(*command, "model.onnx", "-o", "model.opt.onnx").error
+        assert "symbolic link" in error
     assert victim.read_text() == "mine"
 
 
@@ -92,12 +89,8 @@ def test_dumps(xopt: Xopt, victim: Path, kind: str, monkeypatch: pytest.MonkeyPa
     number = 1 if kind == "txt" else 0
     Path(f"dumps/0000{number}_TransposeTranspose.{kind}").symlink_to(victim)
     monkeypatch.setenv("DUMPPATTERNS", "dumps")
-    outcome = xopt("model.onnx")
-    assert outcome.code == 2
     stem = f"dumps/0000{number}_TransposeTranspose"
-    assert outcome.error == (
-        f"DUMPPATTERNS: cannot write {f'{stem}.{kind}'!r}: it is a symbolic link; remove the link"
-    )
+    assert values_in(xopt("model.onnx").error) == [f"{stem}.{kind}"]
     assert victim.read_text() == "mine"
     assert [path.name for path in Path("dumps").iterdir()] == [f"{Path(stem).name}.{kind}"]
 
@@ -108,9 +101,8 @@ def test_session_settings(xopt: Xopt, victim: Path, exists: bool) -> None:
     if not exists:
         victim.unlink()
     Path("model.opt.onnx.session.json").symlink_to(victim)
-    assert xopt("tune", "model.onnx", "--budget", "0.1").error == (
-        "cannot write 'model.opt.onnx.session.json': it is a symbolic link; remove the link"
-    )
+    error = xopt("tune", "model.onnx", "--budget", "0.1").error
+    assert values_in(error) == ["model.opt.onnx.session.json"]
     assert (victim.read_text() if victim.exists() else None) == ("mine" if exists else None)
     assert not Path("model.opt.onnx").exists()
 
@@ -118,7 +110,7 @@ def test_session_settings(xopt: Xopt, victim: Path, exists: bool) -> None:
 def test_new_patterns(xopt: Xopt, victim: Path) -> None:
     victim.unlink()
     Path("relu_relu.py").symlink_to(victim)
-    assert "exists; nothing was written" in xopt("new-pattern", "ReluReluPattern").error
+    assert "'relu_relu.py'" in xopt("new-pattern", "ReluReluPattern").error
     assert not victim.exists()
 
 
@@ -129,5 +121,5 @@ def test_batches(xopt: Xopt, victim: Path) -> None:
     Path("out/model.onnx").symlink_to(victim)
     outcome = xopt("batch", "models", "-o", "out", "-j", "1")
     assert outcome.code == 2
-    assert "/out/model.onnx': it is a symbolic link; remove the link" in outcome.out
+    assert "/out/model.onnx': it is a symbolic link" in outcome.out
     assert victim.read_text() == "mine"

@@ -1,6 +1,7 @@
 """A command whose process dies, and signals that its parent gets."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -79,11 +80,7 @@ def test_a_run_that_ends_the_process_is_left_out() -> None:
     out, error = process.communicate(timeout=300)
     assert process.returncode == 0
     assert out == "left out {'n': 2} SIGFPE\n"
-    assert error.startswith(
-        "xopt: warning: a run of the model with n=2 ended the process by SIGFPE"
-    )
-    assert error.endswith("; --dim n=8 chooses other sizes\n")
-    assert error.count("\n") == 1
+    assert re.match("xopt: warning: .* n=2 .*SIGFPE.* --dim n=8 .*\n$", error)
 
 
 def test_a_command_that_does_not_get_on_ends() -> None:
@@ -93,17 +90,14 @@ def test_a_command_that_does_not_get_on_ends() -> None:
     assert out == ""
     *warnings, last = error.splitlines()
     assert len(warnings) == 4
-    assert last.startswith(
-        "xopt: error: the process was ended by SIGFPE at the step 'verifying' in a run with n=2, "
-    )
-    assert last.endswith("; nothing was written; --dim n=8 chooses other sizes")
+    assert re.match("xopt: error: .*SIGFPE .*'verifying' .* n=2, .*nothing .* --dim n=8 ", last)
 
 
 def test_names_of_dimensions_are_escaped() -> None:
     process = start(ENDS.format(key="'k'").replace('{"n": 2}', '{"n\\x1b[2J\\n\\ud800": 2}'))
     _, error = process.communicate(timeout=300)
     assert error.count("\n") == 1
-    assert "with n\\x1b[2J\\n\\ud800=2 ended" in error
+    assert " n\\x1b[2J\\n\\ud800=2 " in error
 
 
 def test_a_command_that_reads_a_stream_does_not_begin_anew() -> None:
@@ -130,9 +124,9 @@ def test_verification_goes_on_without_sizes_that_end_the_process(tmp_path: Path)
     process = start(f"{patch}main()", "verify", file, file)
     out, error = process.communicate(timeout=300)
     assert process.returncode == 0
-    assert out.startswith("equal on cpu: ")
-    assert "one with n=1 is as small as one that ended the process (SIGFPE)" in out
-    assert "a run of the model with n=1 ended the process by SIGFPE" in error
+    assert out.startswith("equal ")
+    assert re.search(r" n=1 .*\(SIGFPE\)", out)
+    assert re.search(" n=1 .*SIGFPE", error)
 
 
 def test_a_parent_that_ignores_the_ends_of_its_children() -> None:

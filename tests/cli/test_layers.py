@@ -3,6 +3,7 @@ settings in the line of a result.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -63,9 +64,9 @@ def test_mistakes_of_the_user_name_the_file(xopt: Xopt, own: Path) -> None:
     write(RELU)
     Path("xoptim.toml").write_text("strict = true\n")
     own.write_text("sed = 3\n")
-    assert xopt("model.onnx").error.startswith(f"{own}: no command has an option --sed")
+    assert re.match(f"{own}: .* --sed\\b", xopt("model.onnx").error)
     own.write_text("seed = -3\n")
-    assert xopt("model.onnx").error.startswith(f"{own}: Invalid value for '--seed'")
+    assert re.match(f"{own}: .*'--seed'", xopt("model.onnx").error)
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owner")
@@ -85,7 +86,8 @@ def test_a_file_of_another_user_is_not_the_users(
 def test_a_pipe_is_not_read(xopt: Xopt, own: Path) -> None:
     os.mkfifo(own)
     write(RELU)
-    assert xopt("model.onnx").warnings == [f"{own} is ignored: it is not a regular file of yours"]
+    (warning,) = xopt("model.onnx").warnings
+    assert warning.startswith(f"{own} is ignored: ")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the variable is of Linux")
@@ -193,13 +195,9 @@ def test_values_of_the_working_tree_do_not_judge_it(xopt: Xopt) -> None:
     commit()
     write(TRIPLED.replace("-3", "-4"))
     outcome = xopt(*CHECK)
-    assert (outcome.code, outcome.warnings) == (
-        1,
-        [
-            "main:xoptim.toml: feeds is ignored, since the change that is checked may have "
-            "replaced it; type --feeds x.npz if you trust it"
-        ],
-    )
+    (warning,) = outcome.warnings
+    assert outcome.code == 1
+    assert re.match("main:xoptim.toml: feeds is ignored, .* --feeds x.npz ", warning)
 
 
 @needs_git
@@ -209,14 +207,14 @@ def test_the_user_may_choose_the_revision(xopt: Xopt, own: Path, tmp_path: Path)
     os.chdir(tmp_path)
     Path("xoptim.toml").write_text("rtol = 1e30\n[check]\nagainst = 'HEAD'\n")
     assert xopt("check", "model.onnx").code == 1
-    assert "there is no revision 'gone'" in xopt(*CHECK[:3], "gone").error
+    assert "'gone'" in xopt(*CHECK[:3], "gone").error
 
 
 def test_check_without_git(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("xoptim.toml").write_text("")
     write(RELU)
     monkeypatch.setenv("PATH", "")
-    assert xopt(*CHECK).error == "git is not installed"
+    assert xopt(*CHECK).error.startswith("git ")
 
 
 # -------------------------------------------------------------------- the line of the result
@@ -230,9 +228,8 @@ def test_results_name_what_weakens_them(xopt: Xopt) -> None:
     (line,) = (each for each in xopt("model.onnx").out.splitlines() if "verification" in each)
     assert line.endswith(weaker)
     assert xopt("verify", "model.onnx", "other.onnx").out.splitlines()[0].endswith(weaker)
-    assert xopt("verify", "model.onnx", "other.onnx", "--json").warnings == [
-        "weaker verification: rtol 1e+30 from pyproject.toml"
-    ]
+    (warning,) = xopt("verify", "model.onnx", "other.onnx", "--json").warnings
+    assert warning.endswith(": rtol 1e+30 from pyproject.toml")
     words = ("verify", "model.onnx", "other.onnx", "--no-config")
     assert xopt(*words, "--rtol", "1e30").out.splitlines()[0].endswith(", with rtol 1e+30")
     assert xopt(*words, "--ulp", "3").out.splitlines()[0].endswith(", with ulp 3")
@@ -243,13 +240,13 @@ def test_results_name_what_weakens_them(xopt: Xopt) -> None:
 def test_no_verification_names_its_setting(xopt: Xopt) -> None:
     Path("pyproject.toml").write_text("[tool.xoptim]\nverify = false\n")
     write(RELU)
-    assert "skipped: --no-verify, with verify false from pyproject.toml" in xopt("model.onnx").out
-    assert xopt("model.onnx", "-q").warnings == [
-        "weaker verification: verify false from pyproject.toml"
-    ]
+    weaker = "verify false from pyproject.toml"
+    assert xopt("model.onnx").summary["verification"] == f"skipped: --no-verify, with {weaker}"
+    (warning,) = xopt("model.onnx", "-q").warnings
+    assert warning.endswith(f": {weaker}")
 
 
 def test_limits_of_nodes_name_their_file(xopt: Xopt) -> None:
     Path("pyproject.toml").write_text("[tool.xoptim]\nmax-shrink = 99\n")
     write(TRANSPOSES)
-    assert "at most 99 % allowed by pyproject.toml" in xopt("check", "model.onnx").out
+    assert re.search(r" 99 % .* pyproject\.toml", xopt("check", "model.onnx").out)

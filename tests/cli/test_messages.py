@@ -1,13 +1,14 @@
-"""The words of refused command lines: other tests assert the options, names and numbers in them."""
+"""The words of errors and results: other tests assert the options, names and numbers in them."""
 
 import io
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from tests.cli.command import TRANSPOSES, Xopt, write
+from tests.cli.command import RELU, TRANSPOSES, Xopt, write
 
 
 @pytest.fixture(autouse=True)
@@ -18,6 +19,7 @@ def _folder(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("in", "empty", "taken.onnx.session.json"):
         Path(name).mkdir()
     write(TRANSPOSES, "in/a.onnx")
+    write(RELU, "in/relu.onnx")
     Path("in/text.onnx").write_text("no model")
 
 
@@ -181,3 +183,63 @@ def test_refused_command_lines(xopt: Xopt, line: str) -> None:
     before = {path: path.is_file() and path.read_bytes() for path in Path().rglob("*")}
     assert REFUSED[line] in xopt(*shlex.split(line)).error
     assert {path: path.is_file() and path.read_bytes() for path in Path().rglob("*")} == before
+
+
+SHOWN = {
+    "model.onnx --dry-run": "nodes         3 → 1 (67% fewer)",
+    "in/relu.onnx --dry-run": "nodes         1 (no pattern applies)",
+    "model.onnx --dry-run --no-verify": "verification  skipped: --no-verify",
+    "check model.onnx": "failed  model.onnx: nodes: 3 → 1, 66.7 % fewer; at most 5 % allowed",
+    "check in/relu.onnx": "ok  in/relu.onnx: nodes: 1 → 1, 0.0 % fewer; at most 5 % allowed",
+    "check in/relu.onnx --target webnn --fix batch=2": "ok  in/relu.onnx: on webnn: 1 of 1 node in",
+    "check in/relu.onnx --target webnn": (
+        "0 of 1 node (by table, not verified); left: 1, at most 0 allowed; Relu 1: its shapes are "
+    ),
+    "diff model.onnx in/relu.onnx --limit 1": "2 removed, 3 changed; 4 not shown (--limit)",
+    "diff model.onnx in/a.onnx": "no difference",
+    "diff --values model.onnx in/a.onnx": "no results differ",
+    "explain model.onnx NotNot": "NotNot matches nowhere: it starts at Not",
+    "explain model.onnx TransposeTranspose": "TransposeTranspose was tried at 2 nodes: 1 refused",
+    "explain model.onnx TransposeTranspose --at u": "TransposeTranspose matches at #1 Transpose",
+    "explain model.onnx TransposeTranspose --matches": "TransposeTranspose applies at 1 node",
+    "explain model.onnx NotNot --matches": "NotNot applies at no node; `xopt explain ",
+    "explain model.onnx QuickGelu": "QuickGelu matches nowhere: it starts at Sigmoid",
+    "place model.onnx --target webnn": "webnn: 0 of 3 nodes (by table, not verified)",
+    "place in/relu.onnx --target webnn --fix batch=2": "webnn: 1 of 1 node in 1 partition (by ",
+    "bisect model.onnx": "found no rewrite that changes an output",
+    "doctor in/relu.onnx": "dynamic     the model runs with batch = 1, 2, 3, ",
+}
+"""Command lines, and the beginning of a line of standard output, or a part of it."""
+
+
+@pytest.mark.parametrize("line", SHOWN)
+def test_shown_results(xopt: Xopt, line: str) -> None:
+    assert SHOWN[line] in xopt(*shlex.split(line)).out
+
+
+def test_errors_of_the_system(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(error: OSError) -> Callable[..., None]:
+        def raised(*_: object, **__: object) -> None:
+            raise error
+
+        return raised
+
+    for error, message in (
+        (OSError("cannot connect to tcp://a:1"), "cannot connect to tcp://a:1"),
+        (
+            OSError(5, "Input/output error", "file"),
+            "cannot use 'file': Input/output error; nothing was written",
+        ),
+        # os.getcwd
+        (
+            FileNotFoundError(2, "No such file or directory"),
+            "the current folder no longer exists",
+        ),
+        (
+            FileNotFoundError(2, "No usable temporary directory found in ['/tmp']"),  # tempfile
+            "no folder for temporary files can be written; set TMPDIR=FOLDER (environment)",
+        ),
+        (OSError(5, "Input/output error"), "cannot write to standard output: Input/output error"),
+    ):
+        monkeypatch.setattr("xoptim.workflow.stages.optimize_verified", fail(error))
+        assert xopt("model.onnx").error == message

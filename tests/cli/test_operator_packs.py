@@ -8,6 +8,7 @@ import pytest
 
 from tests.cli.command import Xopt, write
 from tests.cli.commands.test_check import commit, needs_git
+from tests.support import values_in
 from xoptim.catalogue import discovery
 from xoptim.cli.main import xopt as group
 
@@ -75,7 +76,7 @@ def test_a_comparison_with_a_revision(xopt: Xopt) -> None:
     outcome = xopt(*words, "--include", "acme")
     assert (outcome.code, outcome.out[:2]) == (0, "ok")
     error = xopt(*words, "--include", "einsum").error
-    assert "--include has no effect with --against alone" in error
+    assert values_in(error)[:2] == ["--include", "--against"]
 
 
 def test_shapes_and_costs(xopt: Xopt) -> None:
@@ -93,14 +94,12 @@ def test_settings_name_a_pack_once_for_all_commands(xopt: Xopt) -> None:
 
 
 def test_a_pack_has_no_effect_on_the_installation(xopt: Xopt) -> None:
-    error = xopt("doctor", "--include", "acme").error
-    assert error == "--include has no effect without a model; remove it"
+    assert values_in(xopt("doctor", "--include", "acme").error) == ["--include"]
 
 
 def test_a_word_that_is_no_pack_of_operators(xopt: Xopt) -> None:
-    error = xopt("stats", "model.onnx", "--include", "acne").error
-    assert error == "no installed pack 'acne' describes operators; did you mean 'acme'?"
-    assert "unknown pattern, tag or preset 'acne'" in xopt("model.onnx", "--include", "acne").error
+    assert values_in(xopt("stats", "model.onnx", "--include", "acne").error) == ["acne", "acme"]
+    assert "'acne'" in xopt("model.onnx", "--include", "acne").error
 
 
 def test_the_patterns_of_a_definition_are_listed_and_described(xopt: Xopt) -> None:
@@ -108,8 +107,7 @@ def test_the_patterns_of_a_definition_are_listed_and_described(xopt: Xopt) -> No
     assert {"FuseAcmeTwice", "LowerAcmeTwice"} <= {*names}
     text = xopt("list", "FuseAcmeTwice", "--include", "acme").out
     assert "Add(x, x) → acme.Twice(x)" in text
-    refused = xopt("list", "FuseAcmeTwice", "--include", "casts")
-    assert "--include has no effect with FuseAcmeTwice" in refused.err
+    assert "--include " in xopt("list", "FuseAcmeTwice", "--include", "casts").error
 
 
 def test_a_definition_is_written(xopt: Xopt) -> None:

@@ -69,7 +69,7 @@ def test_times(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "s", "0", "-1", "3x", "inf", "nan", "2 m s", "1_0 k"])
 def test_times_that_are_none(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="is not a time above 0"):
+    with pytest.raises(click.BadParameter):
         duration("Time.").metadata["option"][1]["type"](text)
 
 

@@ -1,11 +1,13 @@
 """``xopt extract DECODER --into ENCODER``."""
 
+import re
 from pathlib import Path
 
 import onnx
 
 from tests.cli.command import Xopt, write
 from tests.preparation.test_pairing import DECODER, ENCODER, op_types
+from tests.support import values_in
 
 
 def both() -> None:
@@ -18,9 +20,9 @@ def test_both_models_are_written(xopt: Xopt) -> None:
     outcome = xopt("extract", "decoder.onnx", "--into", "encoder.onnx", "-o", "out")
     assert outcome.code == 0
     lines = [line.split(maxsplit=1) for line in outcome.out.splitlines()]
-    assert lines[0] == ["moved", "1 result; the decoder has 2 nodes fewer"]
+    assert (lines[0][0], values_in(lines[0][1])) == ("moved", ["1", "2"])
     assert lines[2] == ["inputs", "y, encoded_0"]
-    assert lines[3][1].startswith("equal on cpu")
+    assert lines[3][1].startswith("equal ")
     assert lines[4] == ["written", f"{Path('out/encoder.onnx')}, {Path('out/decoder.onnx')}"]
     assert op_types(onnx.load("out/encoder.onnx"))[-2:] == ["MatMul", "Transpose"]
     assert op_types(onnx.load("out/decoder.onnx")) == ["MatMul"]
@@ -40,10 +42,7 @@ def test_nothing_to_move(xopt: Xopt) -> None:
     write("agraph (float[b,n,4] h) => (float[b,n,4] z) { z = Exp(h) }", "decoder.onnx")
     outcome = xopt("extract", "decoder.onnx", "--into", "encoder.onnx", "-o", "out")
     assert outcome.code == 1
-    assert outcome.err == (
-        "xopt: error: decoder.onnx has no matrix multiplication that depends on h alone; "
-        "nothing was written\n"
-    )
+    assert re.match(r"xopt: error: decoder\.onnx .* h ", outcome.err)
     assert not [*Path("out").iterdir()]
 
 
@@ -59,16 +58,13 @@ def test_results_that_differ_are_not_written(xopt: Xopt) -> None:
 def test_mistakes(xopt: Xopt) -> None:
     both()
     words = ("extract", "decoder.onnx", "--into", "encoder.onnx")
-    assert xopt(*words, "-o", ".").error == "'encoder.onnx' is an input; write to another folder"
-    assert xopt(*words, "-o", "encoder.onnx").error == "'encoder.onnx' is not a folder"
-    assert xopt(*words, "-o", "out", "--link", "h").error.endswith(
-        "'h' is not INPUT=OUTPUT, such as encoder_hidden_states=last_hidden_state"
-    )
-    assert xopt("extract", "encoder.onnx", "--into", "encoder.onnx", "-o", "out").error == (
-        "both models are named 'encoder.onnx'; rename one: both are written to one folder"
-    )
+    assert xopt(*words, "-o", ".").error.startswith("'encoder.onnx' is an input")
+    assert xopt(*words, "-o", "encoder.onnx").error.endswith("is not a folder")
+    assert "'h'" in xopt(*words, "-o", "out", "--link", "h").error
+    error = xopt("extract", "encoder.onnx", "--into", "encoder.onnx", "-o", "out").error
+    assert error.startswith("both models are named 'encoder.onnx'")
     assert xopt(*words, "-o", "out", "--no-verify", "--rtol", "0.1").code == 2
-    assert xopt(*words, "-o", "out", "--to", "z").error.startswith("--to has no effect with --into")
+    assert values_in(xopt(*words, "-o", "out", "--to", "z").error)[:2] == ["--to", "--into"]
 
 
 def test_links_to_an_input_or_to_each_other_are_not_followed(xopt: Xopt) -> None:
@@ -78,11 +74,9 @@ def test_links_to_an_input_or_to_each_other_are_not_followed(xopt: Xopt) -> None
     link = Path("out/encoder.onnx")
     link.parent.mkdir()
     link.symlink_to(Path("decoder.onnx").resolve())
-    assert xopt(*words).error == f"{str(link)!r} is an input; write to another folder"
+    assert xopt(*words).error.startswith(f"{str(link)!r} is an input")
     assert Path("decoder.onnx").read_bytes() == before
     link.unlink()
     link.symlink_to("decoder.onnx")
-    assert xopt(*words).error == (
-        f"{link} and {link.with_name('decoder.onnx')} are the same file; remove one"
-    )
+    assert xopt(*words).error.startswith(f"{link} and {link.with_name('decoder.onnx')} are ")
     assert not link.exists()

@@ -1,11 +1,13 @@
 """Options that change inputs, outputs and sizes."""
 
+import re
 from pathlib import Path
 
 import onnx
 import pytest
 
 from tests.cli.command import TRANSPOSES, Xopt, files, types_in, write
+from tests.support import values_in
 
 TWO = (
     "agraph (float[batch,seq] x) => (float[batch,seq] y, float[batch,seq] z) "
@@ -116,20 +118,19 @@ def test_changes_that_do_not_fit(xopt: Xopt, words: tuple[str, ...], message: st
 def test_a_part(xopt: Xopt) -> None:
     write(TWO)
     outcome = xopt("extract", "model.onnx", "--from", "t", "--to", "y,z", "-o", "part.onnx")
-    assert outcome == (0, "3 nodes from t to y, z: part.onnx\n", "")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert re.match(r"3 .* t .* y, z: part\.onnx\n$", outcome.out)
     assert types_in("part.onnx") == ["Transpose", "Relu", "Exp"]
     assert xopt("stats", "part.onnx").code == 0
-    assert "did you mean" in xopt("extract", "model.onnx", "--to", "yy", "-o", "other.onnx").error
+    error = xopt("extract", "model.onnx", "--to", "yy", "-o", "other.onnx").error
+    assert values_in(error)[-2:] == ["yy", "y"]
     assert not Path("other.onnx").exists()
 
 
 def test_shapes(xopt: Xopt) -> None:
     write(TWO)
-    assert xopt("extract", "model.onnx", "-o", "shapes.onnx") == (
-        0,
-        "types of 4 of 4 results: shapes.onnx\n",
-        "",
-    )
+    outcome = xopt("extract", "model.onnx", "-o", "shapes.onnx")
+    assert (outcome.code, values_in(outcome.out), outcome.err) == (0, ["4", "4"], "")
     found = onnx.load("shapes.onnx").graph.value_info
     assert [value.name for value in found] == ["t", "u"]
 
@@ -143,7 +144,7 @@ def test_a_free_batch(xopt: Xopt) -> None:
     assert {run["dims"]["batch"] for run in report["runs"]} >= {2, 3}
     assert shape() == ["batch", 6]
     write("agraph (float[1,6] x) => (float[1,6] y) { y = Softmax <axis = 0> (x) }")
-    assert "mixes the samples of a batch" in xopt("model.onnx", "--free", "batch").error
+    assert xopt("model.onnx", "--free", "batch").error.startswith("--free batch: output 'y' ")
 
 
 def test_sizes_with_which_the_model_does_not_run(xopt: Xopt) -> None:
@@ -151,10 +152,7 @@ def test_sizes_with_which_the_model_does_not_run(xopt: Xopt) -> None:
     write(
         "agraph (float[n] x) => (float[n] y) <float[3] w = {1, 2, 3}> { t = Add(x, w) y = Neg(t) }"
     )
-    assert (
-        "the model does not run with the dimensions of --fix: onnxruntime cannot "
-        in xopt("model.onnx", "--fix", "n=5").error
-    )
+    assert "--fix: onnxruntime " in xopt("model.onnx", "--fix", "n=5").error
     assert files() == {"model.onnx"}
     write("agraph (float[n] x) => (float[n] y) { y = acme.Foo(x) }", domains={"acme": 1})
     assert xopt("model.onnx", "--fix", "n=5").code == 3

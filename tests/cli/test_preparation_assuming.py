@@ -1,5 +1,6 @@
 """The options about assumptions."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import onnx
 import pytest
 
 from tests.cli.command import Xopt, files, types_in, write
+from tests.support import values_in
 
 MASKED = (
     "agraph (float[b,s,2,4] x, float[b,2,t,4] k, float[b,2,t,4] v, float[b,1,s,t] mask) "
@@ -27,7 +29,7 @@ def entry(path: str = "model.opt.onnx") -> list[str]:
 def test_a_model_is_optimized_under_assumptions(xopt: Xopt) -> None:
     write(MASKED, opset=23)
     hints = xopt("model.onnx", "--dry-run").out
-    assert "with --assume 't >= 1' --assume 'finite(mask)'" in hints
+    assert " --assume 't >= 1' --assume 'finite(mask)'" in hints
     outcome = xopt("model.onnx", *KNOWN)
     assert (outcome.code, outcome.err) == (0, "")
     assert f"assumed       {WORDS}" in outcome.out
@@ -48,14 +50,11 @@ def test_values_that_break_an_assumption(xopt: Xopt) -> None:
     trust = "--assume-from-model"
     assert xopt("verify", "model.onnx", "model.opt.onnx", trust).code == 0
     outcome = xopt("verify", "model.onnx", "model.opt.onnx", trust, "--dim", "t=0")
-    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
-    assert "break the assumption t >= 1" in outcome.error
+    assert outcome.error.endswith(" t >= 1")
     np.savez("feeds.npz", mask=np.full((1, 1, 1, 2), -np.inf, np.float32))
     refused = xopt("verify", "model.onnx", "model.opt.onnx", trust, "--feeds", "feeds.npz")
-    assert (refused.code, refused.error) == (
-        2,
-        "the values of input 'mask' break the assumption finite(mask)",
-    )
+    assert values_in(refused.error) == ["mask"]
+    assert refused.error.endswith(" finite(mask)")
     assert (
         xopt(
             "verify", "model.onnx", "model.onnx", "--feeds", "feeds.npz", "--assume", "finite(mask)"
@@ -93,32 +92,27 @@ def test_guards(xopt: Xopt) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "end"),
     [
-        ("past = 1", "compare with =="),
-        ("pst >= 1", "the model has no dimension 'pst'; its dynamic dimensions are b, s, t"),
-        ("finite(msk)", "the model has no input 'msk'; its inputs are x, k, v, mask"),
-        ("finit", "did you mean 'finite'?"),
+        ("past = 1", "=="),
+        ("pst >= 1", "'pst'; its dynamic dimensions are b, s, t"),
+        ("finite(msk)", "'msk'; its inputs are x, k, v, mask"),
+        ("finit", "'finite'?"),
     ],
 )
-def test_assumptions_that_cannot_be_used(xopt: Xopt, text: str, message: str) -> None:
+def test_assumptions_that_cannot_be_used(xopt: Xopt, text: str, end: str) -> None:
     write(MASKED, opset=23)
-    outcome = xopt("model.onnx", "--assume", text)
-    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
-    assert message in outcome.error
+    assert end in xopt("model.onnx", "--assume", text).error
     assert files() == {"model.onnx"}
 
 
 def test_assumptions_that_do_not_fit_are_dropped(xopt: Xopt) -> None:
     write(MASKED, opset=23)
     outcome = xopt("model.onnx", *KNOWN, "--assume", "pst >= 1", "--assume-fitting")
-    assert outcome.code == 0
-    assert outcome.err.startswith(
-        "xopt: warning: assumption 'pst >= 1': the model has no dimension 'pst'"
-    )
-    assert outcome.err.rstrip().endswith("it is ignored")
+    (warning,) = outcome.warnings
+    assert (outcome.code, values_in(warning)) == (0, ["pst >= 1", "pst"])
+    assert warning.endswith("it is ignored")
     assert entry() == ["t >= 1; finite(mask)"]
-    assert "has no effect without --assume" in xopt("model.onnx", "--assume-fitting").error
 
 
 def test_one_of_many_models_lacks_a_size(xopt: Xopt) -> None:
@@ -145,19 +139,15 @@ def test_settings(xopt: Xopt) -> None:
         assert outcome.code == 0, "settings are for many models"
         assert outcome.err.count("it is ignored") == 2
     Path("xoptim.toml").write_text('assume = ["t = 1"]\n')
-    outcome = xopt("model.onnx")
-    assert outcome.code == 2
-    assert "xoptim.toml: Invalid value for '--assume'" in outcome.error
+    assert re.search("xoptim.toml: .*'--assume'", xopt("model.onnx").error)
 
 
 def test_explanations_under_assumptions(xopt: Xopt) -> None:
     write(MASKED, opset=23)
-    assert "--assume 't >= 1' allows it" in xopt("explain", "model.onnx", "Attention").out
-    assert (
-        "--assume 'finite(mask)' allows it"
-        in xopt("explain", "model.onnx", "Attention", "--assume", "t >= 1").out
-    )
-    assert "1 matches" in xopt("explain", "model.onnx", "Attention", *KNOWN).out
+    words = ("explain", "model.onnx", "Attention")
+    assert "--assume 't >= 1' " in xopt(*words).out
+    assert "--assume 'finite(mask)' " in xopt(*words, "--assume", "t >= 1").out
+    assert "1 matches" in xopt(*words, *KNOWN).out
 
 
 @pytest.mark.usefixtures("brief")

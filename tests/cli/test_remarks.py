@@ -5,7 +5,7 @@ import onnx
 import pytest
 
 from tests.cli.command import TRANSPOSES, Xopt, write
-from tests.support import parse
+from tests.support import parse, values_in
 from xoptim import VerificationReport
 from xoptim.cli.remarks import Remark, told_reports
 
@@ -30,24 +30,25 @@ def test_a_text_that_looks_like_columns_stays(xopt: Xopt) -> None:
     name = " " * 14 + "z"
     write(TRANSPOSES.replace("agraph (", f'agraph (float[1] "{name}", '))
     remarks = xopt("model.onnx", "--dry-run", "--json").json["remarks"]
-    assert remarks == [f"hint: nothing reads {name}; --drop-unused-inputs removes it"]
+    assert [f" {name}; " in remark for remark in remarks] == [True]
 
 
 @pytest.mark.parametrize(
-    ("count", "end", "expected"),
+    ("count", "end", "sizes"),
     [
-        (300_000, "y = Relu(t)", "it would add 1.2 MB; --max-growth allows 1.0 MB"),
+        (300_000, "y = Relu(t)", ["1.2", "--max-growth", "1.0"]),
         (
             150_000,
             "u = ConstantOfShape <value = float[1] {1}> (size) y = Add(t, u)",
-            "it would add 600.0 kB; --max-growth allows 1.0 MB, of which 600.0 kB are used",
+            ["600.0", "--max-growth", "1.0", "600.0"],
         ),
     ],
 )
-def test_why_a_constant_was_not_folded(xopt: Xopt, count: int, end: str, expected: str) -> None:
+def test_why_a_constant_was_not_folded(xopt: Xopt, count: int, end: str, sizes: list[str]) -> None:
     write(_CONSTANT % (count, end))
     found = xopt("model.onnx", "--dry-run", "--json", "--patterns", "TransposeTranspose").json
-    assert found["remarks"][0] == f"not folded: 1 ConstantOfShape: folding {expected}"
+    assert found["remarks"][0].startswith("not folded: 1 ConstantOfShape: ")
+    assert values_in(found["remarks"][0]) == ["1", *sizes]
 
 
 def test_a_constant_that_would_be_stored_in_two_forms(xopt: Xopt) -> None:
@@ -60,8 +61,9 @@ def test_a_constant_that_would_be_stored_in_two_forms(xopt: Xopt) -> None:
     model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
     write(model)
     found = xopt("model.onnx", "--dry-run", "--json", "--patterns", "TransposeTranspose").json
-    text = "folding it would add 160.0 kB, as other nodes need the operands"
-    assert found["remarks"] == [f"not folded: 1 Transpose: {text}; --max-growth SIZE allows it"]
+    (remark,) = found["remarks"]
+    assert remark.startswith("not folded: 1 Transpose: ")
+    assert values_in(remark) == ["1", "160.0", "--max-growth"]
 
 
 def test_equal_steps_of_a_quantization_are_told_once() -> None:

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from tests.cli.command import ONLY, TRANSPOSES, Xopt, types_in, write
+from tests.support import values_in
 from xoptim import PatternOptimization, database, installed_patterns, register, select
 from xoptim.api.whole_model import GlobalRewriter
 from xoptim.catalogue.discovery import InstalledPattern
@@ -87,28 +88,25 @@ def test_a_word_that_nothing_knows(
     write(TRANSPOSES)
     monkeypatch.setattr("xoptim.optimizing.verified.GraphBuilder", fail)
     for command in ("list", "model.onnx"):
-        assert (
-            "unknown pattern, tag or preset 'fastrun'; did you mean 'fast_run'?"
-            in xopt(command, option, "fastrun").error
-        )
-        error = xopt(command, option, "Cast+Dropout").error
-        assert "unknown pattern, tag or preset 'Cast+Dropout'" in error, "one word, no selection"
+        assert values_in(xopt(command, option, "fastrun").error)[-2:] == ["fastrun", "fast_run"]
+        assert "'Cast+Dropout'" in xopt(command, option, "Cast+Dropout").error, "one word"
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "names"),
     [
-        ("default+", "a word is missing after '+' in the selection 'default+'"),
-        ("-Cast", "'-Cast' has no patterns to remove from; did you mean `default-Cast`?"),
-        ("defualt", "unknown pattern, tag or preset 'defualt'; did you mean 'default'?"),
+        ("default+", ["+", "default+"]),
+        ("-Cast", ["-Cast", "default-Cast"]),
+        ("defualt", ["defualt", "default"]),
     ],
 )
-def test_selections_that_cannot_be_meant(xopt: Xopt, text: str, message: str) -> None:
+def test_selections_that_cannot_be_meant(xopt: Xopt, text: str, names: list[str]) -> None:
     path = write(TRANSPOSES)
     for words in (("list",), (path,), ("bisect", path), ("check", path)):
-        assert message in xopt(*words, f"--patterns={text}").error
+        assert values_in(xopt(*words, f"--patterns={text}").error)[-2:] == names
     for options in ((), ("--matches",)):
-        assert message in xopt("explain", path, "Cast", *options, f"--after={text}").error
+        error = xopt("explain", path, "Cast", *options, f"--after={text}").error
+        assert values_in(error)[-2:] == names
 
 
 @pytest.mark.parametrize(
@@ -187,7 +185,7 @@ def test_rewriters_of_whole_models_are_listed(xopt: Xopt) -> None:
         row["name"]: row["phase"] for row in xopt("list", "--patterns", "global", "--json").json
     }
     assert phases["Whole"] == "global"
-    assert "phase global, exactness exact" in xopt("list", "Whole").out
+    assert "phase global, " in xopt("list", "Whole").out
 
 
 @pytest.mark.usefixtures("own")

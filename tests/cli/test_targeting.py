@@ -1,11 +1,13 @@
 """Options that contradict a target."""
 
+import re
 from dataclasses import replace
 
 import click
 import pytest
 
 from tests.cli.command import RELU, write
+from tests.support import values_in
 from xoptim.api.advice import on_command_line
 from xoptim.cli.targeting import check_target, exceeded, fixed_source, left_texts, map_of
 from xoptim.targets import PlacedNode, Placement
@@ -26,15 +28,14 @@ def test_providers_that_go_with_a_target(name: str, providers: tuple[str, ...]) 
 
 
 def test_a_provider_of_another_kind() -> None:
-    message = "--provider qnn does not run models on --target webgpu"
-    with on_command_line(), pytest.raises(click.UsageError, match=message):
+    with on_command_line(), pytest.raises(click.UsageError, match=r"--provider qnn .*webgpu"):
         check_target("webgpu", ("cpu", "qnn"))
 
 
 def test_operators_of_onnxruntime() -> None:
     check_target("webgpu", (), needs_contrib=True)
     check_target("qnn", ())
-    with pytest.raises(click.UsageError, match="which qnn does not run"):
+    with pytest.raises(click.UsageError, match="qnn"):
         check_target("qnn", (), needs_contrib=True)
 
 
@@ -45,12 +46,11 @@ def test_limits_that_are_exceeded() -> None:
     found = Placement("fake", (PlacedNode("a", "Abs", "", "Fake", 0), left, left))
     assert exceeded(found, None, None) == []
     assert exceeded(found, 2, 1) == []
-    assert exceeded(found, 1, 0) == [
-        "left: 2, at most 1 allowed",
-        "partitions: 1, at most 0 allowed",
-    ]
-    assert exceeded(replace(found, compiles=False), None, 9) == ["partitions: at most 9 allowed"]
-    assert list(left_texts(found)) == ["Erf 2: there is no kernel (what would help: another form)"]
+    assert [values_in(text) for text in exceeded(found, 1, 0)] == [["2", "1"], ["1", "0"]]
+    (text,) = exceeded(replace(found, compiles=False), None, 9)
+    assert (text.partition(":")[0], values_in(text)) == ("partitions", ["9"])
+    (text,) = left_texts(found)
+    assert re.match(rf"Erf 2: {left.reason} \(.*: {left.advice}\)", text)
 
 
 def test_only_the_most_frequent_operators_are_named() -> None:
@@ -59,8 +59,8 @@ def test_only_the_most_frequent_operators_are_named() -> None:
         for number in range(8)
     ]
     texts = list(left_texts(Placement("fake", tuple(nodes))))
-    assert texts[0] == "acme::Op0 1: unknown reason"
-    assert texts[-1] == "2 more, which `xopt place` lists"
+    assert texts[0].startswith("acme::Op0 1: ")
+    assert values_in(texts[-1]) == ["2", "xopt place"]
     assert list(left_texts(Placement("fake", tuple(nodes), compiles=False))) == []
 
 

@@ -30,17 +30,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_verification_is_not_switched_off_from_elsewhere(xopt: Xopt, folder: Path) -> None:
     found = xopt("model.onnx", "--json")
     assert len(found.json["verification"]) == 1
-    assert found.warnings == [
-        f"{folder / 'xoptim.toml'}: verify is ignored: the file is outside the current project, a "
-        f"folder with .git or pyproject.toml; --config {folder / 'xoptim.toml'} uses it"
-    ]
+    (warning,) = found.warnings
+    assert warning.startswith(f"{folder / 'xoptim.toml'}: verify is ignored: ")
+    assert f" --config {folder / 'xoptim.toml'} " in warning
     assert types_in("model.opt.onnx") == [
         "Transpose",
         "Transpose",
         "Relu",
     ], "the other settings count"
     assert found.json["settings_file"] == str(folder / "xoptim.toml")
-    assert f"settings      {folder / 'xoptim.toml'}" in xopt("model.onnx").out
+    assert xopt("model.onnx").summary["settings"] == str(folder / "xoptim.toml")
     assert xopt("stats", "model.onnx").err == "", "nothing was ignored"
 
 
@@ -52,8 +51,10 @@ def test_files_in_the_project(xopt: Xopt, folder: Path, root: str, place: str) -
     is_inside = place == ""
     assert len(outcome.json["verification"]) == (not is_inside)
     (warning,) = outcome.warnings
-    assert warning.startswith("weaker verification: verify false from ") == is_inside
-    assert ("verify is ignored" in warning) == (not is_inside)
+    assert ("verify false" in warning, "verify is ignored" in warning) == (
+        is_inside,
+        not is_inside,
+    )
 
 
 def test_the_nearest_repository_is_the_project(xopt: Xopt, folder: Path) -> None:
@@ -75,7 +76,8 @@ def test_files_of_other_users(xopt: Xopt, folder: Path, monkeypatch: pytest.Monk
 def test_a_file_that_is_named_counts(xopt: Xopt, folder: Path) -> None:
     found = xopt("model.onnx", "--json", "--config", str(folder / "xoptim.toml"))
     assert found.json["verification"] == []
-    assert found.warnings == [f"weaker verification: verify false from {folder / 'xoptim.toml'}"]
+    (warning,) = found.warnings
+    assert warning.endswith(f": verify false from {folder / 'xoptim.toml'}")
 
 
 @pytest.mark.parametrize(
@@ -192,7 +194,7 @@ def test_code_and_files_are_never_named_by_a_folder(
         (warning,) = (each.removeprefix("xopt: warning: ") for each in warnings)
         start = f"{name}: {option} is ignored, since it "
         assert warning.startswith(start)
-        assert warning.endswith(f"; type --{option} {typed} if you trust it")
+        assert f" --{option} {typed} " in warning
         assert not (tmp_path / ".bashrc").exists()
         Path("abs_abs.py").unlink(missing_ok=True)
 
@@ -201,7 +203,7 @@ def test_a_value_to_type_is_quoted(xopt: Xopt) -> None:
     Path("xoptim.toml").write_text("custom-op-lib = ['/a b; rm x', \"/'\\u001b[0m\"]")
     write(RELU)
     (warning,) = xopt("model.onnx").warnings
-    assert "type --custom-op-lib '/a b; rm x' --custom-op-lib '/'\"'\"'\\x1b[0m' if" in warning
+    assert " --custom-op-lib '/a b; rm x' --custom-op-lib '/'\"'\"'\\x1b[0m' " in warning
     Path("xoptim.toml").write_text(f"custom-op-lib = '{'a' * 5000}'")
     (warning,) = xopt("model.onnx").warnings
     assert len(warning) < 300
@@ -269,6 +271,4 @@ def test_files_in_settings_are_relative_to_them(xopt: Xopt, folder: Path) -> Non
     assert str(folder / "x.npz") in xopt("model.onnx").error
     named = ("--config", str(folder / "xoptim.toml"))
     (folder / "xoptim.toml").write_text("custom-op-lib = 'onnxruntime-extensions'\n")
-    assert xopt("model.onnx", *named).error.startswith(
-        "the package onnxruntime-extensions is not installed"
-    )
+    assert "onnxruntime-extensions" in xopt("model.onnx", *named).error

@@ -11,7 +11,7 @@ from onnx import numpy_helper
 
 import xoptim
 from tests.cli.command import POSITIONS, RELU, TRANSPOSES, Xopt, files, types_in, write
-from tests.support import parse
+from tests.support import parse, values_in
 from xoptim.verification.judging.report import Noise, RunReport, VerificationReport, rounding_note
 
 TWO = (
@@ -48,13 +48,12 @@ def test_a_wrong_pattern_writes_nothing(xopt: Xopt, target: str) -> None:
     assert files() == before
     assert Path("model.onnx").read_bytes() == given
     (line,) = outcome.err.splitlines()
-    assert line.startswith("xopt: error: different: output 'y' with batch=")
-    assert re.search(
-        r"(?<!\w)\d+(\.\d+)?(e-?\d+)?(?!\w)", line.partition("'y' with batch=")[2].partition(":")[2]
+    number = r"\d+(\.\d+)?(e-?\d+)?"
+    assert re.match(
+        rf"xopt: error: different: .*'y' .*batch=\d+.*: .*\b{number}.*: WrongRelu$", line
     )
-    assert line.endswith("; nothing was written; patterns applied: WrongRelu")
-    assert "written       nothing" in outcome.out
-    assert "verification  different on cpu; the reason is below" in outcome.out
+    assert outcome.summary["written"] == "nothing"
+    assert outcome.summary["verification"].startswith("different on cpu")
 
 
 @pytest.mark.usefixtures("bad_patterns")
@@ -88,7 +87,7 @@ def test_nobody_checks_a_wrong_pattern(xopt: Xopt) -> None:
 def test_a_tolerance_that_decides_nothing(xopt: Xopt, option: str, value: str) -> None:
     write(RELU)
     error = xopt("verify", "model.onnx", "model.onnx", f"{option}={value}").error
-    assert error == f"Invalid value for '{option}': {value!r} is not a number of at least 0"
+    assert values_in(error) == [option, value, "0"]
 
 
 @pytest.mark.usefixtures("bad_patterns")
@@ -116,10 +115,10 @@ def test_a_quantized_model_needs_a_tolerance(xopt: Xopt) -> None:
     write(RELU)
     write(QUANTIZED_RELU, "other.onnx")
     outcome = xopt(*pair)
-    assert (outcome.code, outcome.err.splitlines()[0]) == (
-        1,
-        "xopt: warning: other.onnx is quantized (DequantizeLinear, QuantizeLinear); "
-        "--tolerance allows for its error",
+    assert outcome.code == 1
+    assert re.match(
+        r"xopt: warning: other\.onnx .*\(DequantizeLinear, QuantizeLinear\); --tolerance ",
+        outcome.err,
     )
     assert "quantized" not in xopt(*pair, "--rtol", "1e-3", "--atol", "1e-3").err
     assert "quantized" not in xopt("verify", "other.onnx", "model.onnx").err
@@ -145,10 +144,7 @@ def test_sizes(xopt: Xopt) -> None:
 @pytest.mark.parametrize("text", ["a", "a=", "=3", "a=x", "a=-1", "a=1.5", "a 3"])
 def test_sizes_that_are_none(xopt: Xopt, text: str) -> None:
     write(TRANSPOSES)
-    assert (
-        f"--dim '{text}': write it as NAME=SIZE, such as batch=2"
-        in xopt("model.onnx", "--dim", text).error
-    )
+    assert xopt("model.onnx", "--dim", text).error.startswith(f"--dim '{text}': ")
     assert files() == {"model.onnx"}
 
 
@@ -158,19 +154,6 @@ def test_several_sizes_in_one_word(xopt: Xopt) -> None:
     (report,) = xopt("model.onnx", "--dim", "a=5,b=7", "--json").json["verification"]
     assert all(run["dims"] == {"a": 5, "b": 7} for run in report["runs"])
     assert report["notes"] == []
-    assert (
-        xopt("model.onnx", "--dim", "a=5,b").error
-        == "--dim 'a=5,b': write it as NAME=SIZE, such as batch=2"
-    )
-
-
-def test_sizes_of_what_the_model_does_not_have(xopt: Xopt) -> None:
-    write(TRANSPOSES)
-    assert (
-        "the model has no dynamic dimension 'batch' (it has a, b)"
-        in xopt("model.onnx", "--dim", "batch=2").error
-    )
-    assert files() == {"model.onnx"}
 
 
 def test_values(xopt: Xopt) -> None:
@@ -194,38 +177,31 @@ def test_values_of_some_inputs(xopt: Xopt) -> None:
 
 
 @pytest.mark.parametrize(
-    ("feeds", "message"),
+    ("name", "values", "facts"),
     [
-        ({"z": np.ones((3, 4), np.float32)}, "the model has no input 'z' (it has x, i)"),
-        (
-            {"x": np.ones((3, 5), np.float32), "i": np.zeros(3, np.int64)},
-            "the values of input 'x' have shape [3, 5], not [batch, 4]",
-        ),
-        (
-            {"x": np.ones((3, 4), np.float64), "i": np.zeros(3, np.int64)},
-            "the values of input 'x' are float64, not float32",
-        ),
+        ("z", np.ones((3, 4), np.float32), ["z"]),
+        ("x", np.ones((3, 5), np.float32), ["x", "3", "5", "4"]),
+        ("x", np.ones((3, 4), np.float64), ["x", "float64", "float32"]),
     ],
 )
-def test_values_that_do_not_fit(xopt: Xopt, feeds: dict[str, np.ndarray], message: str) -> None:
+def test_values_that_do_not_fit(
+    xopt: Xopt, name: str, values: np.ndarray, facts: list[str]
+) -> None:
     two_inputs()
-    np.savez("feeds.npz", allow_pickle=False, **feeds)
-    assert xopt("model.onnx", "--feeds", "feeds.npz").error == message
-    assert xopt("verify", "model.onnx", "model.onnx", "--feeds", "feeds.npz").error == message
+    np.savez("feeds.npz", **{name: values, "i": np.zeros(3, np.int64)})  # type: ignore[arg-type]
+    for words in (("model.onnx",), ("verify", "model.onnx", "model.onnx")):
+        assert values_in(xopt(*words, "--feeds", "feeds.npz").error) == facts
     assert files() == {"model.onnx", "feeds.npz"}
 
 
 def test_values_that_contradict_each_other(xopt: Xopt) -> None:
     write("agraph (float[n,4] x, float[n,4] z) => (float[n,4] y) { y = Add(x, z) }")
     np.savez("feeds.npz", x=np.ones((3, 4), np.float32), z=np.ones((5, 4), np.float32))
-    assert (
-        xopt("model.onnx", "--feeds", "feeds.npz").error
-        == "dimension n is 3 in the values of input 'x', but 5 in the values of input 'z'"
-    )
+    assert values_in(xopt("model.onnx", "--feeds", "feeds.npz").error) == ["3", "x", "5", "z"]
     np.savez("feeds.npz", x=np.ones((3, 4), np.float32))
-    error = "dimension n is 3 in the values of input 'x', but 4 is given for it"
     for words in (("model.onnx",), ("verify", "model.onnx", "model.onnx"), ("bench", "model.onnx")):
-        assert error in xopt(*words, "--feeds", "feeds.npz", "--dim", "n=4").error
+        error = xopt(*words, "--feeds", "feeds.npz", "--dim", "n=4").error
+        assert values_in(error)[-3:] == ["3", "x", "4"]
 
 
 @pytest.mark.parametrize("content", [b"", b"x, y\n1, 2\n", b"PK\x03\x04 and nothing else", None])
@@ -233,22 +209,15 @@ def test_values_that_cannot_be_read(xopt: Xopt, content: bytes | None) -> None:
     write(RELU)
     if content is not None:
         Path("feeds.npz").write_bytes(content)
-    error = xopt("model.onnx", "--feeds", "feeds.npz").error
-    assert error.startswith("cannot read feeds from 'feeds.npz': ")
-    assert error.endswith("; write them with numpy.savez")
+    assert "'feeds.npz': " in xopt("model.onnx", "--feeds", "feeds.npz").error
 
 
 def test_values_in_one_array_or_as_objects(xopt: Xopt) -> None:
     write(RELU)
     np.save("feeds.npy", np.ones(3))
     np.savez("objects.npz", x=np.array([{}, 1], dtype=object))
-    for name, reason in (
-        ("feeds.npy", "it holds one array"),
-        ("objects.npz", "it holds Python objects; strings need the dtype str; write"),
-    ):
-        assert xopt("model.onnx", "--feeds", name).error.startswith(
-            f"cannot read feeds from '{name}': {reason}"
-        )
+    for name, content in (("feeds.npy", "one array"), ("objects.npz", "Python objects")):
+        assert f"'{name}': it holds {content}" in xopt("model.onnx", "--feeds", name).error
 
 
 def write_samples() -> list[str]:
@@ -274,7 +243,8 @@ def test_all_samples_are_compared(xopt: Xopt) -> None:
     words = ("verify", "model.onnx", "other.onnx", "--feeds")
     outcome = xopt(*words, "samples")
     assert (outcome.code, outcome.err) == (1, "")
-    assert f"different on cpu: output 'y' with batch=2 on {files[1]!r}: 4 instead" in outcome.out
+    assert outcome.out.startswith("different on cpu: output 'y' ")
+    assert f" {files[1]!r}: 4 instead" in outcome.out
     (report,) = xopt(*words, "samples", "--json").json
     assert [run["sample"] for run in report["runs"]] == files
     assert [run["outputs"][0]["equal"] for run in report["runs"]] == [True, False, True]
@@ -282,7 +252,7 @@ def test_all_samples_are_compared(xopt: Xopt) -> None:
     feeds, *samples = ({"x": np.full((2, 4), number, np.float32)} for number in (1, 2, 5))
     assert xoptim.verify("model.onnx", "other.onnx", feeds=feeds).ok
     python = xoptim.verify("model.onnx", "other.onnx", feeds=feeds, samples=samples)
-    assert "on 'sample 2': 4 instead of 5" in python.reason
+    assert " 'sample 2': 4 instead of 5" in python.reason
 
 
 def test_the_sample_with_the_largest_difference_is_named(xopt: Xopt) -> None:
@@ -293,7 +263,7 @@ def test_the_sample_with_the_largest_difference_is_named(xopt: Xopt) -> None:
     outcome = xopt(*words)
     assert (outcome.code, outcome.err) == (0, "")
     assert "equal on cpu: 3 runs" in outcome.out
-    assert f"  the largest difference is on {files[1]!r}" in outcome.out
+    assert f" {files[1]!r}" in outcome.out
 
 
 def test_samples_that_do_not_run_are_named(xopt: Xopt) -> None:
@@ -301,7 +271,7 @@ def test_samples_that_do_not_run_are_named(xopt: Xopt) -> None:
     files = write_samples()
     np.savez(files[2], x=np.ones((2, 5), np.float32))
     words = ("verify", "model.onnx", "model.onnx", "--feeds", "samples")
-    assert f"{files[2]}: the values of input 'x' have shape [2, 5]" in xopt(*words).error
+    assert re.search(rf"{re.escape(files[2])}: .*'x' .*\[2, 5\]", xopt(*words).error)
 
 
 def test_samples_beyond_the_time_limit_are_counted(
@@ -312,19 +282,19 @@ def test_samples_beyond_the_time_limit_are_counted(
     monkeypatch.setattr("xoptim.verification.inputs.sample_runs._SECONDS", -1.0)
     outcome = xopt("verify", "model.onnx", "model.onnx", "--feeds", "samples")
     assert outcome.code == 0
-    assert "2 of 3 runs skipped: one was not begun: the time limit" in outcome.out
+    assert "2 of 3 runs skipped: " in outcome.out
 
 
 def test_only_the_first_sample_is_used(xopt: Xopt) -> None:
     """A user who gives twelve samples would think that all of them were used."""
     write(RELU)
     first = write_samples()[0]
-    remark = f"xopt: only {first} is used, the first of 3 samples\n"
-    assert remark == xopt("model.onnx", "--feeds", "samples").err
+    remark = xopt("model.onnx", "--feeds", "samples").err
+    assert f" {first} " in remark
+    assert remark.endswith(" 3 samples\n")
     words = ("bench", "model.onnx", "--feeds", "samples", "--seconds", "0.01")
     assert remark == xopt(*words).err
-    compared = xopt(*words[:2], "model.onnx", *words[2:]).err
-    assert f"{first} is measured, the first of 3 samples; all are compared" in compared
+    assert re.search(f"{first} .* 3 .* all ", xopt(*words[:2], "model.onnx", *words[2:]).err)
     assert xopt(*words, "--json").err == ""
 
 
@@ -361,12 +331,11 @@ def test_data_that_cannot_be_used(xopt: Xopt) -> None:
     Path("broken/test_data_set_0/input_0.pb").write_bytes(b"\xff\xff\xff")
     write_test_data("shape", np.ones((2, 5), np.float32))
     for folder, message in (
-        ("absent", "there is no folder 'absent' of test data"),
-        ("two", "holds 2 inputs, the model has 1"),
-        ("broken", "input_0.pb cannot be read"),
-        ("shape", "the values of input 'x' have shape [2, 5], not [batch, 4]"),
+        ("two", "2 inputs, .* 1"),
+        ("broken", r"input_0\.pb"),
+        ("shape", r"'x' .*\[2, 5\].*\[batch, 4\]"),
     ):
-        assert message in xopt("model.onnx", "--test-data", folder).error
+        assert re.search(message, xopt("model.onnx", "--test-data", folder).error)
     assert "model.opt.onnx" not in files()
 
 
@@ -384,8 +353,8 @@ def test_a_provider_that_is_not_here(
     write(RELU)
     monkeypatch.setattr("xoptim.optimizing.verified.GraphBuilder", fail)
     error = xopt(*words, "--provider", "cuda").error
-    assert "no execution provider 'cuda', only " in error
-    assert error.endswith("; pip install onnxruntime-gpu in an environment without onnxruntime")
+    assert "'cuda'" in error
+    assert "; pip install onnxruntime-gpu " in error
     assert files() == {"model.onnx"}
 
 
@@ -409,9 +378,8 @@ def test_a_model_that_onnxruntime_cannot_run(xopt: Xopt) -> None:
     outcome = xopt("model.onnx")
     assert outcome.code == 3
     (warning,) = outcome.warnings
-    assert warning.startswith("not verified: onnxruntime cannot load the original: ")
-    (line,) = [line for line in outcome.out.splitlines() if line.startswith("verification")]
-    assert line == "verification  not verified on cpu; the reason is below"
+    assert warning.startswith("not verified: onnxruntime ")
+    assert outcome.summary["verification"].startswith("not verified on cpu")
     assert (outcome.out + outcome.err).count("acme") == 1 + outcome.out.count("acme::Frobnicate"), (
         "the message appears once"
     )
@@ -442,27 +410,22 @@ def test_a_strict_run_demands_that_each_branch_ran(xopt: Xopt) -> None:
     onnx.save(parse(NEVER), "model.onnx")
     outcome = xopt("model.onnx", "--strict", "-q")
     assert (outcome.code, outcome.out) == (1, "")
-    assert "error: branch 'then' of If 'y' did not run; give values" in outcome.err
-    assert "--feeds FILE" in outcome.err
+    assert re.search("error: branch 'then' of If 'y' .*--feeds ", outcome.err)
     assert not Path("model.opt.onnx").exists()
     outcome = xopt("model.onnx")
     assert outcome.code == 0
-    assert "verification  equal, 1 branch not run, on cpu: " in outcome.out
+    assert outcome.summary["verification"].startswith("equal, 1 branch ")
     outcome = xopt("verify", "model.onnx", "model.opt.onnx")
-    assert outcome.out.startswith("equal, 1 branch not run, on cpu: ")
-    assert xopt("verify", "model.onnx", "model.onnx", "--json").json[0]["unreached"] == [
-        "branch 'then' of If 'y'"
-    ]
+    assert outcome.out.startswith("equal, 1 branch ")
+    (unreached,) = xopt("verify", "model.onnx", "model.onnx", "--json").json[0]["unreached"]
+    assert values_in(unreached) == ["then", "y"]
 
 
 def test_a_strict_run_demands_proof(xopt: Xopt) -> None:
     write(UNKNOWN_OPERATOR, domains={"acme": 1})
     outcome = xopt("model.onnx", "--strict", "-q")
     assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err.startswith(
-        "xopt: error: not verified: onnxruntime cannot load the original: "
-    )
-    assert outcome.err.endswith("; nothing was written because of --strict\n")
+    assert re.match("xopt: error: not verified: .*--strict\n$", outcome.err)
     assert files() == {"model.onnx"}
     assert xopt("model.onnx", "--strict", "--no-verify", "-q").code == 0
     write(RELU, "relu.onnx")
@@ -487,7 +450,7 @@ def test_verify_different_models(xopt: Xopt) -> None:
     write("agraph (float[batch,4] x) => (float[batch,4] y) { y = Abs(x) }", "other.onnx")
     outcome = xopt("verify", "model.onnx", "other.onnx")
     assert (outcome.code, outcome.err) == (1, "")
-    assert outcome.out.startswith("different on cpu: output 'y' with batch=")
+    assert re.match(r"different on cpu: output 'y' .*batch=\d", outcome.out)
     assert xopt("verify", "model.onnx", "other.onnx", "--atol", "100").code == 0
     (report,) = xopt("verify", "model.onnx", "other.onnx", "--json").json
     assert report["status"] == "different"
@@ -499,16 +462,14 @@ def test_verify_names_the_file_that_does_not_run(xopt: Xopt) -> None:
     write("agraph (float[2,4] x) => (float[2,4] y) { y = Relu(x) }", "other.onnx")
     outcome = xopt("verify", "model.onnx", "other.onnx")
     assert (outcome.code, outcome.err) == (1, "")
-    assert outcome.out.startswith("different on cpu: onnxruntime cannot run 'other.onnx': ")
+    assert re.match("different on cpu: onnxruntime .*'other.onnx': ", outcome.out)
 
 
 @pytest.mark.parametrize("words", [("verify", "model.onnx"), ("bench",), ("tune",), ()])
 def test_sizes_that_do_not_run_and_others_that_do(xopt: Xopt, words: tuple[str, ...]) -> None:
     write(POSITIONS)
     error = xopt(*words, "model.onnx", "--dim", "seq=128").error
-    assert "the model does not run with seq=128: Gather " in error
-    assert "out of data bounds" in error
-    assert "; it runs with batch=" in error
+    assert re.search("seq=128: Gather .*; it runs with batch=", error)
 
 
 def test_verify_rounding(xopt: Xopt) -> None:
@@ -525,7 +486,8 @@ def test_verify_other_signatures(xopt: Xopt) -> None:
     write(RELU)
     write("agraph (float[batch,4] x) => (float[batch,4] z) { z = Relu(x) }", "other.onnx")
     outcome = xopt("verify", "model.onnx", "other.onnx")
-    assert outcome == (1, "different on cpu: output 'y': only the original has it\n", "")
+    assert (outcome.code, outcome.err) == (1, "")
+    assert outcome.out.startswith("different on cpu: output 'y': ")
 
 
 def test_verify_what_is_no_model(xopt: Xopt) -> None:
@@ -533,17 +495,15 @@ def test_verify_what_is_no_model(xopt: Xopt) -> None:
     write(RELU)
     Path("text.onnx").write_text("this is a text")
     for words in (("text.onnx", "model.onnx"), ("model.onnx", "text.onnx")):
-        assert (
-            xopt("verify", *words).error == "'text.onnx' is not an ONNX model, or it is truncated"
-        )
+        assert values_in(xopt("verify", *words).error) == ["text.onnx"]
 
 
 def test_verify_tells_what_limits_the_evidence(xopt: Xopt) -> None:
     write("agraph (float[0,4] x) => (float[0,4] y) { y = Relu(x) }")
     outcome = xopt("verify", "model.onnx", "model.onnx")
     assert outcome.code == 0
-    assert "  all outputs were empty" in outcome.out.splitlines()
-    assert "all outputs were empty" in xopt("model.onnx").out
+    assert any("empty" in line for line in outcome.out.splitlines())
+    assert "outputs were empty" in xopt("model.onnx").out
 
 
 # -------------------------------------------------------------------- what exit code 3 means
@@ -571,8 +531,7 @@ def test_noise_is_not_called_a_failure_to_run(xopt: Xopt, monkeypatch: pytest.Mo
     monkeypatch.setattr("xoptim.verification.inputs.reference.SHORT", 0)
     report = xopt("verify", "model.onnx", "other.onnx", "--json").json[0]
     assert (report["status"], report["cause"]) == ("not verified", "evidence")
-    assert "its largest magnitude is" in report["reason"]
-    assert "cannot run" not in report["reason"]
+    assert "magnitude" in report["reason"]
 
 
 def test_weights_that_do_not_fit_are_compared_in_sections(
@@ -588,13 +547,12 @@ def test_weights_that_do_not_fit_are_compared_in_sections(
         monkeypatch.setattr(f"xoptim.verification.{module}.available_memory", lambda: 1200)
     outcome = xopt("model.onnx")
     assert outcome.code == 0, outcome
-    assert "of 3 sections" in outcome.out
-    assert "the models were compared in 3 sections" in outcome.out
+    assert outcome.out.count(" 3 sections") == 2
     for module in ("inputs.work", "judging.judge_sections"):
         monkeypatch.setattr(f"xoptim.verification.{module}.available_memory", lambda: 900)
     outcome = xopt("model.onnx")
     assert outcome.code == 3, outcome
-    assert "cannot be split into sections that do" in outcome.err
+    assert " sections " in outcome.err
 
 
 def test_a_budget_of_the_runs(xopt: Xopt) -> None:
@@ -606,14 +564,9 @@ def test_a_budget_of_the_runs(xopt: Xopt) -> None:
     assert re.search(r"equal on cpu: \d+ runs", xopt("model.onnx").out)
     outcome = xopt("model.onnx", "--verify-budget", "1e-9")
     assert outcome.code == 0
-    assert "runs skipped: one with n=306 would take about" in outcome.out
-    assert "(--verify-budget)" in outcome.out
+    assert re.search(r"runs skipped: .* n=306 .*\(--verify-budget\)", outcome.out)
     (report,) = xopt("model.onnx", "--verify-budget", "1e-9", "--json").json["verification"]
     assert report["skipped"][0]["dims"] == {"n": 306}
-    assert (
-        "--verify-budget has no effect"
-        in xopt("model.onnx", "--no-verify", "--verify-budget", "9").err
-    )
 
 
 def test_the_time_of_a_run_with_several_unknown_axes_is_not_told_in_years(xopt: Xopt) -> None:
@@ -627,9 +580,7 @@ def test_the_time_of_a_run_with_several_unknown_axes_is_not_told_in_years(xopt: 
         "y = Mul(k, j) }"
     )
     onnx.save(parse(f"agraph (float[n] x) => (float[n] t, float[p,q,r] y) {text}"), "model.onnx")
-    assert (
-        "would take more than an hour, and the budget of all runs is 5 s" in xopt("model.onnx").out
-    )
+    assert "more than an hour" in xopt("model.onnx").out
 
 
 def test_differences_that_are_rounding_are_counted(
@@ -642,10 +593,7 @@ def test_differences_that_are_rounding_are_counted(
     monkeypatch.setattr("xoptim.verification.verify.compare", lambda *_, **__: report)
     write(RELU)
     assert xopt("model.onnx").out.count("rounding") == 1
-    assert (
-        "2 outputs: the differences are rounding, a change of 1 ULP causes 1e-05"
-        in xopt("model.onnx").out
-    )
-    assert "output 'b': the difference is rounding" in xopt("model.onnx", "-v").out
+    assert re.search("2 outputs: .* 1 ULP .* 1e-05", xopt("model.onnx").out)
+    assert "output 'b': " in xopt("model.onnx", "-v").out
     (found,) = xopt("model.onnx", "--json").json["verification"]
     assert set(found["runs"][0]["noise"]) == {"a", "b"}

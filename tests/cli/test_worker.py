@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -60,7 +61,7 @@ def test_a_crash_costs_one_model(kept: Workers) -> None:
     before = run(kept, PARENT).out
     crash = run(kept, "os.kill(os.getpid(), signal.SIGSEGV)")
     assert crash.code == 139
-    assert crash.err.startswith("xopt: error: the process was ended by SIGSEGV, most likely a bug")
+    assert re.match("xopt: error: .*SIGSEGV", crash.err)
     after = run(kept, PARENT)
     assert (after.code, after.err) == (0, "")
     assert after.out != before
@@ -84,7 +85,7 @@ if not WATCH.crashes:
 """
     first, second = run(kept, text), run(kept, text)
     assert (first.code, first.out) == (0, "0\n1\n")
-    assert first.err.startswith("xopt: warning: a run of the model with n=2 ended the process")
+    assert re.match("xopt: warning: .* n=2 ", first.err)
     assert (second.code, second.out, second.err) == (first.code, first.out, first.err)
 
 

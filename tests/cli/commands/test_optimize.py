@@ -12,7 +12,7 @@ from onnx import numpy_helper
 
 from tests.cli.command import ONLY, RELU, TRANSPOSES, Xopt, files, types_in, write
 from tests.precision.models import network
-from tests.support import parse
+from tests.support import parse, values_in
 from xoptim import GraphBuilder
 
 CONSTANTS = (
@@ -80,8 +80,8 @@ def test_dry_run(xopt: Xopt) -> None:
     write(TRANSPOSES)
     outcome = xopt("model.onnx", "--dry-run")
     assert outcome.code == 0
-    assert "written       nothing" in outcome.out
-    assert "verification  equal on cpu" in outcome.out
+    assert outcome.summary["written"] == "nothing"
+    assert outcome.summary["verification"].startswith("equal ")
     assert re.search(r"size .*→", outcome.out)
     assert files() == {"model.onnx"}
 
@@ -109,10 +109,8 @@ def test_weights_in_a_file_of_their_own(xopt: Xopt) -> None:
         ["shared.onnx"],
         ["model.opt.onnx.data"],
     )
-    assert (
-        "needs         model.opt.onnx.data"
-        in xopt("split.onnx", "-o", "shared.onnx", "--share-weights").out
-    )
+    shown = xopt("split.onnx", "-o", "shared.onnx", "--share-weights").summary
+    assert shown["needs"].startswith("model.opt.onnx.data")
     again = xopt("split.onnx", "-o", "again.onnx", "--json")
     assert (sorted(again.json["written"]), again.json["needed"]) == (
         ["again.onnx", "again.onnx.data"],
@@ -127,9 +125,7 @@ def test_weights_of_the_input_are_not_overwritten(xopt: Xopt) -> None:
         heavy(), "model.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0
     )
     given = Path("weights.bin").read_bytes()
-    assert (
-        "'weights.bin' holds weights of the input" in xopt("model.onnx", "-o", "weights.bin").error
-    )
+    assert "'weights.bin'" in xopt("model.onnx", "-o", "weights.bin").error
     assert Path("weights.bin").read_bytes() == given
 
 
@@ -164,25 +160,18 @@ def test_a_selection(xopt: Xopt) -> None:
     assert dropped["operators_after"] == {"Relu": 1, "Transpose": 2}
 
 
-@pytest.mark.parametrize(
-    ("option", "kinds"), [("--patterns", "pattern, tag or preset"), ("--drop", "pattern")]
-)
+@pytest.mark.parametrize("option", ["--patterns", "--drop"])
 def test_an_unknown_pattern_is_noticed_before_any_work(
-    xopt: Xopt, monkeypatch: pytest.MonkeyPatch, option: str, kinds: str
+    xopt: Xopt, monkeypatch: pytest.MonkeyPatch, option: str
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("the model was read")
 
     write(TRANSPOSES)
     monkeypatch.setattr("xoptim.optimizing.verified.GraphBuilder", fail)
-    assert (
-        f"unknown {kinds} 'TransposTranspose'; did you mean 'TransposeTranspose'?"
-        in xopt("model.onnx", option, "TransposTranspose").error
-    )
-    assert (
-        f"unknown {kinds} 'qqqqqqqqqqqqqqq'; `xopt list` shows the patterns"
-        in xopt("model.onnx", option, "q" * 15).error
-    )
+    error = xopt("model.onnx", option, "TransposTranspose").error
+    assert values_in(error)[-2:] == ["TransposTranspose", "TransposeTranspose"]
+    assert "'qqqqqqqqqqqqqqq'" in xopt("model.onnx", option, "q" * 15).error
     assert files() == {"model.onnx"}
 
 
@@ -216,7 +205,7 @@ def test_a_pattern_that_fails_is_skipped(xopt: Xopt) -> None:
     outcome = xopt("model.onnx", "--patterns", "Failing+TransposeTranspose")
     assert outcome.code == 0
     (warning,) = outcome.warnings
-    assert "pattern Failing failed at 'Relu': ZeroDivisionError: there is nothing here" in warning
+    assert re.search("Failing .*'Relu': ZeroDivisionError: there is nothing here", warning)
     assert types_in("model.opt.onnx") == ["Relu"]
 
 
@@ -224,7 +213,7 @@ def test_a_pattern_that_fails_is_skipped(xopt: Xopt) -> None:
 def test_a_pattern_that_fails_is_an_error_of_a_strict_run(xopt: Xopt) -> None:
     write(RELU)
     outcome = xopt("model.onnx", "--patterns", "Failing", "--strict")
-    assert "pattern Failing failed at 'Relu': ZeroDivisionError" in outcome.error
+    assert re.search("Failing .*'Relu': ZeroDivisionError", outcome.error)
     assert files() == {"model.onnx"}
 
 
@@ -315,9 +304,6 @@ def test_proofs(xopt: Xopt) -> None:
 
 def test_only_proved_rewrites_are_applied(xopt: Xopt) -> None:
     write(TRANSPOSES)
-    outcome = xopt("model.onnx", "--strict-proof", "--precision", "int8")
-    assert outcome.code == 2
-    assert "--strict-proof has no effect with --precision" in outcome.err
     outcome = xopt("model.onnx", *ONLY, "--strict-proof", "--json")
     assert (outcome.code, outcome.json["proofs"]["refused"]) == (0, [])
     assert outcome.json["patterns"] == {"TransposeTranspose": 1}
@@ -327,24 +313,20 @@ def test_proofs_are_evidence_about_a_model_that_does_not_run(xopt: Xopt) -> None
     write(TRANSPOSES.replace("Relu(", "acme.Unknown("), domains={"acme": 1})
     outcome = xopt("model.onnx", *ONLY, "--prove")
     assert outcome.code == 3
-    text = "; proofs of the optimization are the only evidence: 1 of 1 rewrites proved"
-    assert text in outcome.err
-    assert "the only evidence" not in xopt("model.onnx", *ONLY).err
+    assert ": 1 of 1 rewrites proved" in outcome.err
+    assert "proved" not in xopt("model.onnx", *ONLY).err
 
 
 def test_certificates(xopt: Xopt) -> None:
     write(TRANSPOSES)
     outcome = xopt("model.onnx", *ONLY, "-o", "out.onnx", "--certificate", "c.json")
     assert outcome.code == 0
-    assert "written       out.onnx, c.json" in outcome.out
+    assert outcome.summary["written"] == "out.onnx, c.json"
     again = xopt("verify", "model.onnx", "out.onnx", "--certificate", "c.json")
     assert again.code == 0
-    assert again.out.startswith(
-        "equal: proved to have the same bits, under the definitions of ONNX"
-    )
+    assert again.out.startswith("equal: ")
     other = xopt("verify", "out.onnx", "model.onnx", "--certificate", "c.json")
-    assert other.code == 2
-    assert "'c.json' is not about 'out.onnx'" in other.err
+    assert values_in(other.error)[:2] == ["c.json", "out.onnx"]
     document = xopt("verify", "model.onnx", "out.onnx", "--certificate", "c.json", "--json").json
     assert (document["grade"], document["reason"]) == ("same bits", "")
     Path("c.json").write_text("{}")
@@ -420,7 +402,7 @@ def test_detailed_summary(xopt: Xopt) -> None:
 def test_summary_of_nothing(xopt: Xopt) -> None:
     write(RELU)
     lines = xopt("model.onnx").out.splitlines()
-    assert lines[0] == "nodes         1 (no pattern applies)"
+    assert lines[0].startswith("nodes         1 (")
     assert [line.split()[0] for line in lines[1:]] == [
         "size",
         "verification",
@@ -471,8 +453,7 @@ def test_summary_names_operators_that_the_checker_does_not_know(xopt: Xopt) -> N
     write(parse(text))
     assert "checker" not in xopt("model.onnx").out
     outcome = xopt("model.onnx", "--patterns", "default+onnxruntime")
-    (line,) = [line for line in outcome.out.splitlines() if line.startswith("checker ")]
-    assert "onnx.checker does not know SimplifiedLayerNormalization" in line
+    assert "SimplifiedLayerNormalization" in outcome.summary["checker"]
     found = xopt("model.onnx", "--patterns", "default+onnxruntime", "--json").json
     assert found["unchecked_operators"] == ["SimplifiedLayerNormalization"]
 
@@ -481,7 +462,7 @@ def test_summary_without_verification(xopt: Xopt) -> None:
     write(TRANSPOSES)
     outcome = xopt("model.onnx", *ONLY, "--no-verify")
     assert outcome.code == 0
-    assert "verification  skipped: --no-verify" in outcome.out
+    assert outcome.summary["verification"] == "skipped: --no-verify"
     assert types_in("model.opt.onnx") == ["Relu"]
 
 
@@ -492,7 +473,7 @@ def test_names_that_look_like_markup(xopt: Xopt) -> None:
     outcome = xopt("[red]:cat:.onnx", "-v", "-o", "[red]:dog:.onnx")
     assert outcome.code == 3
     assert "[/bold]:smile:" in outcome.out
-    assert "written       [red]:dog:.onnx" in outcome.out
+    assert outcome.summary["written"] == "[red]:dog:.onnx"
     assert "[/bold]:smile:" in xopt("stats", "[red]:dog:.onnx").out
 
 
@@ -529,9 +510,9 @@ def test_the_environment_asks_for_reasons(xopt: Xopt, monkeypatch: pytest.Monkey
     write("agraph (float[a,b,c] x) => (y) { t = Relu(x) y = Transpose <perm = [1, 0, 2]> (t) }")
     monkeypatch.setenv("PATTERN", "IdentityTranspose")
     outcome = xopt("model.onnx", "-q")
-    assert "IdentityTranspose refused at" in outcome.out
+    assert "IdentityTranspose refused " in outcome.out
     monkeypatch.setenv("PATTERN", "IdentityTranspoze")
-    assert "did you mean 'IdentityTranspose'?" in xopt("model.onnx", "-q").error
+    assert "'IdentityTranspose'?" in xopt("model.onnx", "-q").error
 
 
 def test_a_model_that_changes_nothing(xopt: Xopt) -> None:
@@ -606,10 +587,8 @@ def test_the_summary_names_what_folding_left(xopt: Xopt) -> None:
         "n = ConstantOfShape(size) t = Add(x, n) y = Relu(t) }"
     )
     outcome = xopt("model.onnx", "--patterns", "TransposeTranspose")
-    expected = (
-        "not folded    1 ConstantOfShape: folding it would add 1.2 MB; --max-growth allows 1.0 MB"
-    )
-    assert expected in outcome.out.splitlines()
+    assert outcome.summary["not folded"].startswith("1 ConstantOfShape: ")
+    assert values_in(outcome.summary["not folded"]) == ["1", "1.2", "--max-growth", "1.0"]
     assert Path("model.opt.onnx").stat().st_size < 1000
     summary = xopt("model.onnx", "--max-growth", "500kB", "--json").json
     assert summary["unfolded"] == {
@@ -617,16 +596,11 @@ def test_the_summary_names_what_folding_left(xopt: Xopt) -> None:
         "bytes": 1_199_992,
         "allowed_bytes": 500_000,
     }
-    assert (
-        "not folded: 1 ConstantOfShape: folding it would add 1.2 MB; --max-growth allows"
-        in (summary["remarks"][0])
-    )
+    assert summary["remarks"][0].startswith("not folded: 1 ConstantOfShape: ")
     outcome = xopt("model.onnx", "--patterns", "TransposeTranspose", "--max-growth", "unlimited")
     assert "unfolded" not in outcome.out
     assert Path("model.opt.onnx").stat().st_size > 1_200_000
-    assert "a size such as 500kB" in xopt("model.onnx", "--max-growth", "much").error
-    error = xopt("model.onnx", "--max-growth", "0.1").error
-    assert "'0.1': a size such as 500kB, a share such as 10%, or `unlimited` is expected" in error
+    assert "'0.1'" in xopt("model.onnx", "--max-growth", "0.1").error
 
 
 @pytest.mark.parametrize(
@@ -648,11 +622,9 @@ def test_fast(xopt: Xopt, words: tuple[str, ...]) -> None:
 def test_a_pattern_that_is_included_and_applies_nowhere(xopt: Xopt) -> None:
     write(RELU)
     outcome = xopt("model.onnx", "--include", "GroupQueryAttention", "--include", "onnxruntime")
-    assert (outcome.code, outcome.err) == (
-        0,
-        "xopt: warning: --include GroupQueryAttention applied nowhere; `xopt explain MODEL "
-        "GroupQueryAttention` says why\n",
-    )
+    (warning,) = outcome.warnings
+    assert outcome.code == 0
+    assert values_in(warning) == ["--include", "xopt explain MODEL GroupQueryAttention"]
 
 
 @pytest.mark.parametrize(("lines", "is_told"), [(1, False), (2000, True)])
@@ -663,11 +635,8 @@ def test_much_metadata_is_a_hint(xopt: Xopt, lines: int, is_told: bool) -> None:
             node, {"pkg.torch.onnx.stack_trace": "model.py, 17\n" * lines}
         )
     onnx.save(model, "model.onnx")
-    outcome = xopt("model.onnx")
-    assert (
-        "of the file is doc strings and metadata; --strip removes them" in outcome.out
-    ) is is_told
-    assert "--strip removes" not in xopt("model.onnx", "--strip").out
+    assert ("--strip" in xopt("model.onnx").out) is is_told
+    assert "--strip" not in xopt("model.onnx", "--strip").out
 
 
 def test_the_summary_names_operators_whose_numbers_changed(xopt: Xopt) -> None:

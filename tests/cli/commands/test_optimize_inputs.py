@@ -1,5 +1,6 @@
 """``xopt --drop-unused-inputs``, and ``xopt verify --fewer-inputs``."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +23,10 @@ def inputs(path: str) -> list[str]:
 def test_inputs_that_nothing_reads(xopt: Xopt) -> None:
     write(UNUSED)
     outcome = xopt("model.onnx", "-o", "kept.onnx")
-    assert "nothing reads unread, sizes; --drop-unused-inputs removes them" in outcome.out
+    assert re.search("unread, sizes; --drop-unused-inputs ", outcome.summary["hint"])
     outcome = xopt("model.onnx", "--drop-unused-inputs", "-o", "dropped.onnx")
-    assert "dropped       unread, sizes: nothing reads them" in outcome.out
-    assert "hint          nothing reads" not in outcome.out
+    assert outcome.summary["dropped"].startswith("unread, sizes: ")
+    assert "unread" not in outcome.summary.get("hint", "")
     assert (inputs("kept.onnx"), inputs("dropped.onnx")) == (
         ["x", "unread", "sizes", "v"],
         ["x", "v"],
@@ -53,10 +54,11 @@ def test_models_that_lack_inputs_are_compared_when_asked(xopt: Xopt) -> None:
     xopt("model.onnx", "--drop-unused-inputs", "-o", "dropped.onnx")
     outcome = xopt("verify", "model.onnx", "dropped.onnx")
     assert outcome.code == 1
-    assert "input 'unread': only the original has it" in outcome.out
+    assert "input 'unread': " in outcome.out
     assert xopt("verify", "model.onnx", "dropped.onnx", "--fewer-inputs").code == 0
     outcome = xopt("verify", "dropped.onnx", "model.onnx", "--fewer-inputs")
-    assert "the original does not have it" in outcome.out
+    assert outcome.code == 1
+    assert "input 'unread': " in outcome.out
     write("agraph (float[n,2] x, float[n,2] z) => (float[n,2] y) { y = Add(x, z) }", "sum.onnx")
     write("agraph (float[n,2] x) => (float[n,2] y) { y = Relu(x) }", "relu.onnx")
     assert "instead of" in xopt("verify", "sum.onnx", "relu.onnx", "--fewer-inputs").out

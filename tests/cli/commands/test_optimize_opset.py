@@ -6,6 +6,7 @@ import onnx
 import pytest
 
 from tests.cli.command import Xopt, files, write
+from tests.support import values_in
 
 OLD = (
     "agraph (float[2,3] x) => (float[2,1,3] y) { t = Clip <min = 0.0> (x) "
@@ -67,19 +68,15 @@ def test_an_older_operator_set(xopt: Xopt) -> None:
 
 def test_a_node_that_cannot_be_lowered(xopt: Xopt) -> None:
     write("agraph (float[n] x) => (int32[n] y) { [bits] y = BitCast <to = 6> (x) }", opset=26)
-    said = xopt("model.onnx", "--opset", "17")
-    assert said.code == 2
-    assert (
-        "node 'bits' (BitCast) cannot be lowered to operator set 17: the set does not have it"
-        in said.err
-    )
-    assert said.err.count("\n") == 1
+    error = xopt("model.onnx", "--opset", "17").error
+    assert "'bits' (BitCast)" in error
+    assert values_in(error) == ["bits", "17"]
     assert files() == {"model.onnx"}
 
 
 def test_a_node_that_cannot_be_raised(xopt: Xopt) -> None:
     write("agraph (float[2] x) => (float[2] y, float[2] m) { [drop] y, m = Dropout(x) }", opset=9)
-    said = xopt("model.onnx", "--opset", "13")
-    assert said.code == 2
-    assert "node 'drop' (Dropout) cannot be raised to operator set 10" in said.err
+    error = xopt("model.onnx", "--opset", "13").error
+    assert "'drop' (Dropout)" in error
+    assert values_in(error)[:2] == ["drop", "10"]
     assert files() == {"model.onnx"}

@@ -1,5 +1,6 @@
 """``xopt MODEL --target``: what cannot be fitted or verified there, a line each."""
 
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ import pytest
 
 from tests.cli.command import RELU, Xopt, files, types_in, write
 from tests.plugged import CRASH, fake_package, needs
-from tests.support import parse
+from tests.support import parse, values_in
 from tests.targets.test_fitting import without
 from xoptim import ModelError
 from xoptim.targets import Placement, PlacementError
@@ -75,12 +76,12 @@ def test_a_model_is_fitted_and_verified(xopt: Xopt, fake: _Fake) -> None:
     outcome = xopt("model.onnx", "--target", "webgpu", "-v")
     assert (outcome.code, outcome.err) == (0, "")
     assert "Ceil" not in types_in("model.opt.onnx")
-    lines = outcome.out.splitlines()
-    assert "lowered       Ceil by LowerCeil, 1 time: there is no kernel" in lines
-    (times,) = (line for line in lines if line.startswith("time "))
-    assert "fitting to webgpu" in times
-    assert "verification  on webgpu: equal on 2 runs, largest error 0 of at most 0" in lines
-    assert not [line for line in lines if line.startswith("left ")]
+    summary = outcome.summary
+    assert summary["lowered"].startswith("Ceil by LowerCeil, 1 time: ")
+    assert "webgpu" in summary["time"]
+    assert summary["verification"].startswith("on webgpu: equal ")
+    assert values_in(summary["verification"]) == ["2", "0", "0"]
+    assert "left" not in summary
 
 
 def test_a_provider_that_is_not_installed(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,9 +129,7 @@ def test_with_strict_nothing_is_written(xopt: Xopt, fake: _Fake) -> None:
     fake.fault = ProviderUnavailable("it finds no device here")
     outcome = xopt("model.onnx", "--target", "webgpu", "--strict")
     assert outcome.code == 1
-    assert outcome.err.endswith(
-        "it finds no device here; nothing was written because of --strict\n"
-    )
+    assert re.search("it finds no device here; .*--strict\n$", outcome.err)
     assert files() == {"model.onnx"}
 
 
@@ -141,10 +140,7 @@ def test_a_result_that_differs_there(xopt: Xopt, fake: _Fake) -> None:
     ]
     outcome = xopt("model.onnx", "--target", "webgpu")
     assert outcome.code == 1
-    assert (
-        outcome.err == "xopt: error: on webgpu, the result differs: output 'y' differs by 9.00%; "
-        "the first node that differs is Relu 't'; nothing was written\n"
-    )
+    assert re.search("webgpu.*: output 'y' differs by 9.00%; .* Relu 't'; ", outcome.err)
     assert files() == {"model.onnx"}
 
 
@@ -163,10 +159,7 @@ def test_a_conversion_that_nobody_asked_for_names_the_target(xopt: Xopt) -> None
     write(MATMUL)
     outcome = xopt("model.onnx", "--target", "coreml")
     assert outcome.code == 3
-    lines = [line for line in outcome.out.splitlines() if line.startswith("quantization")]
-    assert [line.startswith("quantization  float16, chosen for coreml: ") for line in lines] == [
-        True
-    ]
+    assert re.match("float16, .* coreml: ", outcome.summary["quantization"])
     found = xopt("model.onnx", "--target", "coreml", "--json").json["precision"]
     assert (found["scheme"], found["target"]) == ("float16", "coreml")
     asked = xopt("model.onnx", "--target", "coreml", "--precision", "float16", "--json")
@@ -178,11 +171,8 @@ def test_a_model_that_no_lowering_fits(xopt: Xopt, fake: _Fake) -> None:
     fake.ask = without("Erf")
     outcome = xopt("model.onnx", "--target", "webgpu", "--patterns", "")
     assert (outcome.code, outcome.err) == (0, "")
-    lines = outcome.out.splitlines()
-    assert [line for line in lines if line.startswith("placement")] == [
-        "placement     fake: 1 of 2 nodes in 1 partition (original: the same)"
-    ]
-    assert "not placed    Erf 1: there is no kernel" in lines
+    assert outcome.summary["placement"].startswith("fake: 1 of 2 nodes in 1 partition ")
+    assert outcome.summary["not placed"].startswith("Erf 1: ")
 
 
 def test_open_dimensions(xopt: Xopt) -> None:
@@ -196,11 +186,7 @@ def test_a_table_verifies_nothing(xopt: Xopt) -> None:
     write(FIXED)
     outcome = xopt("model.onnx", "--target", "webnn")
     assert outcome.code == 3
-    assert (
-        outcome.err
-        == "xopt: warning: not verified on webnn: models cannot be run there; xoptim only has a "
-        "table of its operators\n"
-    )
+    assert outcome.err.startswith("xopt: warning: not verified on webnn: ")
     standard = xopt("model.onnx", "--target", "onnx", "-o", "other.onnx")
     assert (standard.code, standard.err) == (0, ""), "onnxruntime is a runtime of the standard"
 
@@ -232,7 +218,7 @@ def test_no_verification_is_asked_for(xopt: Xopt, fake: _Fake) -> None:
     write(FIXED)
     outcome = xopt("model.onnx", "--target", "webgpu", "--no-verify", "--software-device")
     assert (outcome.code, outcome.err) == (0, "")
-    assert "verification  skipped on webgpu: --no-verify" in outcome.out.splitlines()
+    assert outcome.summary["verification"] == "skipped on webgpu: --no-verify"
     assert all(each["software_device"] for each in fake.asked)
     found = xopt("model.onnx", "--target", "webnn", "--no-verify", "-o", "other.onnx", "--json")
     assert (found.code, found.json["target"]["is_verified"]) == (0, False)
@@ -299,11 +285,9 @@ def test_a_library_that_crashes_is_one_line(
         fake_package("qnn", CRASH, tmp_path, patch)
         outcome = xopt("model.onnx", "--target", "qnn", "-o", "other.onnx")
     assert outcome.code == 3
-    assert len(outcome.err.splitlines()) == 1
-    assert outcome.err.startswith(
-        "xopt: warning: not verified on qnn: the result does not run there: "
-    )
-    assert "SIGSEGV" in outcome.err
+    (warning,) = outcome.warnings
+    assert warning.startswith("not verified on qnn: ")
+    assert "SIGSEGV" in warning
 
 
 @needs("webgpu")
@@ -311,7 +295,7 @@ def test_webgpu(xopt: Xopt) -> None:
     write(FIXED)
     outcome = xopt("model.onnx", "--target", "webgpu", "--software-device")
     assert (outcome.code, outcome.err) == (0, "")
-    assert "verification  on webgpu: equal on 2 runs" in outcome.out
+    assert outcome.summary["verification"].startswith("on webgpu: equal on 2 ")
 
 
 @needs("qnn")
@@ -319,4 +303,4 @@ def test_qnn(xopt: Xopt) -> None:
     write(parse(RELU))
     outcome = xopt("model.onnx", "--target", "qnn", "--fix", "batch=2")
     assert (outcome.code, outcome.err) == (0, "")
-    assert "verification  on qnn: equal on 2 runs" in outcome.out
+    assert outcome.summary["verification"].startswith("on qnn: equal on 2 ")

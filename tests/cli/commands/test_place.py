@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.command import RELU, Xopt, write
 from tests.plugged import CRASH, fake_package, needs
-from tests.support import parse
+from tests.support import parse, values_in
 from xoptim.targets import Failing, PlacedNode, Placement
 from xoptim.verification import ProviderUnavailable
 from xoptim.verification.runs.plugins import Plugin
@@ -48,14 +48,13 @@ def test_a_table_says_what_is_left_and_why(xopt: Xopt, answer: dict[str, Any]) -
     write(RELU)
     outcome = xopt("place", "model.onnx", "--target", "webgpu")
     assert (outcome.code, outcome.err) == (0, "")
-    assert outcome.out.splitlines()[:3] == [
-        "webgpu: 2 of 5 nodes in 2 partitions, 1 of the others computes shapes",
-        "1 more are folded or merged by onnxruntime",
-        "[1 node] cpu: Erf 2 [1 node]",
-    ]
+    counts, merged, placed = outcome.out.splitlines()[:3]
+    assert (counts[:8], values_in(counts)) == ("webgpu: ", ["2", "5", "2", "1"])
+    assert values_in(merged) == ["1"]
+    assert placed == "[1 node] cpu: Erf 2 [1 node]"
     assert [line.split() for line in outcome.out.splitlines()[3:]] == [
         ["left", "nodes", "reason", "what", "would", "help"],
-        ["Erf", "2", "there", "is", "no", "kernel", "another", "form"],
+        ["Erf", "2", *NODES[1].reason.split(), *NODES[1].advice.split()],
     ]
 
 
@@ -84,7 +83,7 @@ def test_a_long_map_is_shown_with_v(xopt: Xopt, answer: dict[str, Any]) -> None:
     )
     answer["nodes"] = tuple(node for pair in pairs for node in pair)
     words = ("place", "model.onnx", "--target", "webgpu")
-    assert xopt(*words).out.splitlines()[1] == "-v shows the partitions in order"
+    assert xopt(*words).out.splitlines()[1].startswith("-v ")
     assert xopt(*words, "-v").out.splitlines()[1] == " ".join(["[1 node] cpu: Erf 1"] * 30)
 
 
@@ -111,16 +110,16 @@ def test_a_model_that_does_not_compile(
     words = ("place", "model.onnx", "--target", "qnn")
     outcome = xopt(*words)
     assert outcome.code == 0
-    assert outcome.out.splitlines()[:3] == [
-        "qnn: does not compile: it stops",
-        "--bisect finds the smallest subgraph that does not compile",
-        "this target prefers float16: `xopt MODEL --precision float16 --compute float16`",
+    fault, *hints = outcome.out.splitlines()[:3]
+    assert (fault[:5], fault[-10:]) == ("qnn: ", ": it stops")
+    assert [values_in(hint)[-1] for hint in hints] == [
+        "--bisect",
+        "xopt MODEL --precision float16 --compute float16",
     ]
     assert xopt(*words, "--max-partitions", "9").code == 1
     part = Failing(onnx.ModelProto(), ("n", "m"), ("Erf", "Add"), "it stops")
     monkeypatch.setattr("xoptim.cli.commands.place.smallest_failing", lambda *_, **__: part)
-    told = "the smallest subgraph that does not compile: Erf 'n', Add 'm'"
-    assert told in xopt(*words, "--bisect").out
+    assert ": Erf 'n', Add 'm'" in xopt(*words, "--bisect").out
     assert xopt(*words, "--bisect", "--json").json[0]["failing"]["operators"] == ["Erf", "Add"]
 
 
@@ -149,10 +148,7 @@ def test_a_provider_that_is_not_installed(xopt: Xopt, monkeypatch: pytest.Monkey
     monkeypatch.setattr(Plugin, "is_installed", False)
     outcome = xopt("place", "model.onnx", "--target", "openvino")
     assert outcome.code == 3
-    assert (
-        outcome.err
-        == "xopt: error: the target 'openvino' is not installed: pip install 'xoptim[openvino]'\n"
-    )
+    assert values_in(outcome.err) == ["openvino", "xoptim[openvino]"]
 
 
 def test_all_targets_in_a_table(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +160,7 @@ def test_all_targets_in_a_table(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> 
     assert rows["cpu"][:4] == ["3", "1", "0", "0"]
     assert rows["onnx"][:4] == ["2", "1", "1", "0"]
     assert rows["onnx"][-2:] == ["by", "table"]
-    assert "pip install 'xoptim[qnn]'" in outcome.out
+    assert "'xoptim[qnn]'" in outcome.out
 
 
 def test_several_targets_as_json(xopt: Xopt) -> None:
@@ -176,7 +172,7 @@ def test_several_targets_as_json(xopt: Xopt) -> None:
         ("onnx", "table", 2),
         ("webnn", "table", 0),
     ]
-    assert found[0]["nodes"][0]["reason"] == "com.microsoft::Gelu is not a standard operator"
+    assert found[0]["nodes"][0]["reason"].startswith("com.microsoft::Gelu ")
 
 
 def test_the_overview_names_what_would_help(xopt: Xopt) -> None:
@@ -184,22 +180,17 @@ def test_the_overview_names_what_would_help(xopt: Xopt) -> None:
     write(RELU)
     targets = ("--target", "webnn", "--target", "onnx")
     rows = xopt("place", "model.onnx", *targets).out.splitlines()[1:]
-    assert [row.split("by table")[1].rstrip() for row in rows] == [
-        ", --fix NAME=SIZE may help 1 of 1 left",
-        "",
-    ]
+    assert [values_in(row.split("by table")[1]) for row in rows] == [["--fix", "1", "1"], []]
 
 
 def test_sizes_are_written_first(xopt: Xopt) -> None:
     write(RELU)
     words = ("place", "model.onnx", "--target", "webnn")
-    assert xopt(*words).out.splitlines()[0] == "webnn: 0 of 1 node (by table, not verified)"
-    assert (
-        xopt(*words, "--fix", "batch=2").out
-        == "webnn: 1 of 1 node in 1 partition (by table, not verified)\n"
-    )
-    told = "--fix: the model has no dynamic dimension or input 'b' (it has batch, x)"
-    assert xopt(*words, "--fix", "b=2").error.startswith(told)
+    assert xopt(*words).out.startswith("webnn: 0 of 1 node (")
+    assert xopt(*words, "--fix", "batch=2").out.startswith("webnn: 1 of 1 node in 1 partition (")
+    error = xopt(*words, "--fix", "b=2").error
+    assert values_in(error) == ["--fix", "b"]
+    assert error.endswith("batch, x)")
 
 
 @pytest.mark.parametrize(
@@ -237,10 +228,8 @@ def test_a_library_that_crashes_is_one_line(
     fake_package("qnn", CRASH, tmp_path, monkeypatch)
     outcome = xopt("place", "model.onnx", "--target", "qnn", "--max-left", "0")
     assert (outcome.code, outcome.err) == (1, "")
-    assert (
-        outcome.out.splitlines()[0]
-        == "qnn: does not compile: the process of the provider ended by SIGSEGV"
-    )
+    assert outcome.out.startswith("qnn: does not compile: ")
+    assert "SIGSEGV" in outcome.out
 
 
 @needs("webgpu")
@@ -254,4 +243,4 @@ def test_webgpu(xopt: Xopt) -> None:
     outcome = xopt("place", "model.onnx", "--target", "webgpu", "--software-device")
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out.splitlines()[0] == "webgpu: 1 of 2 nodes in 1 partition"
-    assert "it has operands of type int64" in outcome.out
+    assert "int64" in outcome.out

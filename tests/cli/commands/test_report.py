@@ -17,7 +17,7 @@ def test_an_optimization(xopt: Xopt) -> None:
     write(TEXT)
     found = xopt("model.onnx", "--report", "page.html", "--dry-run")
     assert found.code == 0
-    assert "report        page.html\nwritten       nothing\n" in found.out
+    assert (found.summary["report"], found.summary["written"]) == ("page.html", "nothing")
     page = Path("page.html").read_text(encoding="utf-8")
     assert "<h1>model.onnx" in page
     assert ">equal<" in page
@@ -37,8 +37,9 @@ def test_two_models(xopt: Xopt) -> None:
     write(TEXT)
     write(TEXT.replace("Exp", "Sin"), "other.onnx")
     found = xopt("diff", "model.onnx", "other.onnx", "--html", "other.html")
-    assert (found.code, "verification  different on cpu: output 'y'" in found.out) == (1, True)
-    assert found.out.endswith("written       other.html\n")
+    assert found.code == 1
+    assert found.summary["verification"].startswith("different on cpu: output 'y'")
+    assert found.summary["written"] == "other.html"
     assert ">different<" in Path("other.html").read_text(encoding="utf-8")
     assert xopt("diff", "model.onnx", "model.onnx", "--html", "a.html", "--no-verify").code == 0
 
@@ -46,19 +47,16 @@ def test_two_models(xopt: Xopt) -> None:
 def test_one_model(xopt: Xopt) -> None:
     write(TEXT)
     found = xopt("stats", "model.onnx", "--html", "page.html", "--dim", "n=6")
-    assert (found.code, found.out, found.err) == (0, "written       page.html\n", "")
+    assert (found.code, found.summary, found.err) == (0, {"written": "page.html"}, "")
     page = Path("page.html").read_text(encoding="utf-8")
     assert "<h1>model.onnx</h1>" in page
     assert "n=6" in page
     assert 'id="placement"' not in page
     assert xopt("stats", "model.onnx", "--html", "page.html", "--target", "onnx").code == 0
     page = Path("page.html").read_text(encoding="utf-8")
-    assert "<h2>Placement on onnx</h2>" in page
+    assert 'id="placement"' in page
     assert "3 of 3 nodes in 1 partition" in page
-    assert (
-        "the model has no dynamic dimension 'k'"
-        in xopt("stats", "model.onnx", "--html", "page.html", "--dim", "k=6").error
-    )
+    assert "'k'" in xopt("stats", "model.onnx", "--html", "page.html", "--dim", "k=6").error
 
 
 @pytest.mark.parametrize(
@@ -96,13 +94,6 @@ def test_without_the_library(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_file_that_cannot_be_written(xopt: Xopt) -> None:
     write(TEXT)
-    assert (
-        "the folder 'missing' does not exist"
-        in xopt("model.onnx", "--report", "missing/page.html").err
-    )
-    for name in ("model.onnx", "model.opt.onnx"):
-        assert "would replace a model" in xopt("model.onnx", "--report", name).err
-    assert (
-        "would replace a model"
-        in xopt("diff", "model.onnx", "model.onnx", "--html", "model.onnx").err
-    )
+    words = ("diff", "model.onnx", "model.onnx", "--html", "model.onnx")
+    for command in (("model.onnx", "--report", "model.opt.onnx"), words):
+        assert xopt(*command).error.endswith(" would replace a model")

@@ -1,5 +1,6 @@
 """``xopt verify --target``: the original on the processor, the other model on a target."""
 
+import re
 from typing import Any
 
 import onnxruntime
@@ -7,6 +8,7 @@ import pytest
 
 from tests.cli.command import RELU, Xopt, write
 from tests.plugged import needs
+from tests.support import values_in
 from xoptim.targets.verifying import TargetCheck
 from xoptim.verification.runs.plugins import Plugin
 
@@ -37,7 +39,8 @@ def verdict(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def test_they_are_equal_there(xopt: Xopt, verdict: dict[str, Any]) -> None:
     outcome = xopt(*WORDS, "--software-device", "--dim", "batch=3", "--seed", "7")
     assert (outcome.code, outcome.err) == (0, "")
-    assert outcome.out == "webgpu: equal on 2 runs, largest error 0 of at most 0\n"
+    assert outcome.out.startswith("webgpu: equal ")
+    assert values_in(outcome.out) == ["2", "0", "0"]
     assert verdict["asked"] == {"software_device": True}
     assert (verdict["checks"].providers, verdict["checks"].dims, verdict["checks"].seed) == (
         ("cpu",),
@@ -55,9 +58,7 @@ def test_the_first_node_that_differs_is_named(xopt: Xopt, verdict: dict[str, Any
     }
     outcome = xopt(*WORDS)
     assert outcome.code == 1
-    assert outcome.out.endswith(
-        "output 'y' differs by 50.00%; the first node that differs is Erf 't'\n"
-    )
+    assert re.search("output 'y' differs by 50.00%; .* Erf 't'\n$", outcome.out)
     found = xopt(*WORDS, "--json")
     assert (found.code, found.json["node"], found.json["operator"]) == (1, "t", "Erf")
 
@@ -65,10 +66,7 @@ def test_the_first_node_that_differs_is_named(xopt: Xopt, verdict: dict[str, Any
 def test_there_is_no_verdict(xopt: Xopt, verdict: dict[str, Any]) -> None:
     verdict |= {"status": "not verified", "reason": "the result does not run there: no kernel"}
     outcome = xopt(*WORDS)
-    assert (outcome.code, outcome.out) == (
-        3,
-        "webgpu: not verified: the result does not run there: no kernel\n",
-    )
+    assert (outcome.code, outcome.out) == (3, f"webgpu: not verified: {verdict['reason']}\n")
 
 
 def test_a_target_that_is_not_installed(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,10 +77,7 @@ def test_a_target_that_is_not_installed(xopt: Xopt, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
     outcome = xopt(*WORDS)
     assert outcome.code == 3
-    assert (
-        "the execution provider 'webgpu' is not installed: pip install 'xoptim[webgpu]'"
-        in outcome.out
-    )
+    assert values_in(outcome.out) == ["webgpu", "xoptim[webgpu]"]
 
 
 @needs("qnn")

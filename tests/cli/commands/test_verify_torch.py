@@ -7,6 +7,7 @@ import onnx
 import pytest
 
 from tests.cli.command import RELU, Xopt, write
+from tests.support import values_in
 from xoptim.integrations.torch import factory as torch_factory, to_onnx
 
 FACTORY = """
@@ -51,7 +52,7 @@ def factory(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_command_compares_with_what_a_function_makes(xopt: Xopt, name: str) -> None:
     outcome = xopt("verify", "model.onnx", "--against-torch", f"factory_of_tests:{name}")
     assert outcome.code == 0, outcome
-    assert outcome.out.startswith("equal on cpu: ")
+    assert outcome.out.startswith("equal ")
     outcome = xopt("verify", "model.onnx", "--against-torch", "factory_of_tests:other", "--json")
     assert outcome.code == 1
     assert outcome.json[0]["status"] == "different"
@@ -76,16 +77,13 @@ def test_the_command_refuses(xopt: Xopt, address: str, message: str) -> None:
 
 def test_two_models_or_one_and_a_function(xopt: Xopt) -> None:
     write(RELU)
-    message = "give two models, or one model and --against-torch"
-    torch_too = ("--against-torch", "a:b")
-    assert xopt("verify", "model.onnx").error == message
-    assert xopt("verify", "model.onnx", "model.onnx", *torch_too).error == message
-    error = xopt("verify", "model.onnx", *torch_too, "--target", "webgpu").error
-    assert error == "--target has no effect with --against-torch; remove it"
+    error = xopt("verify", "model.onnx").error
+    assert values_in(error) == ["--against-torch"]
+    assert xopt("verify", "model.onnx", "model.onnx", "--against-torch", "a:b").error == error
 
 
 def test_torch_is_missing(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
     write(RELU)
     monkeypatch.setattr(torch_factory, "find_spec", lambda name: None)
     error = xopt("verify", "model.onnx", "--against-torch", "a:b").error
-    assert error == "torch is not installed here: pip install 'xoptim[torch]'"
+    assert values_in(error) == ["xoptim[torch]"]
