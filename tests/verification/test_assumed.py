@@ -37,9 +37,7 @@ def test_values_are_held_and_refused(word: str) -> None:
     specs = input_specs(model)
     for rows in BROKEN[word]:
         array = np.array(rows, np.float32)
-        with pytest.raises(
-            ChoiceError, match=rf"values of input 'x' break the assumption {word}\(x\)"
-        ):
+        with pytest.raises(ChoiceError, match=rf"'x' .* {word}\(x\)"):
             check_values(known, specs, {"x": array})
         check_values(known, specs, {"y": array})
         held = hold(known, {"x": array, "y": array})
@@ -89,11 +87,11 @@ def test_a_proof_refuses_what_breaks_an_assumption(tmp_path: Path) -> None:
     after = optimize(before, assume=["n >= 2", "right_padded(x)"], verify=True)
     trusting = partial(verify, before, after, assume_from_model=True)
     assert trusting().ok
-    with pytest.raises(ChoiceError, match="the sizes n=1 break the assumption n >= 2"):
+    with pytest.raises(ChoiceError, match=r"n=1 .* n >= 2"):
         trusting(dims={"n": 1})
     padded = {"x": np.ones((1, 2), np.float32), "y": np.ones((1, 3), np.float32)}
     assert trusting(feeds=padded).ok
-    with pytest.raises(ChoiceError, match="values have n=1, which breaks the assumption n >= 2"):
+    with pytest.raises(ChoiceError, match=r"values .*n=1, .* n >= 2"):
         trusting(feeds={"x": np.ones((1, 1), np.float32)})
     with pytest.raises(ChoiceError, match=r"right_padded\(x\)"):
         trusting(feeds={"x": np.array([[0, 1]], np.float32)})

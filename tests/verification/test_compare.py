@@ -2,6 +2,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.support import values_in
 from xoptim.facts.dtypes import Tolerance
 from xoptim.verification import Comparison, ComparisonRules, Value, compare_values
 
@@ -125,9 +126,9 @@ def test_nan_and_infinity_go_by_place() -> None:
 
 def test_dtype_and_shape() -> None:
     c = compare(single(1), np.array([1.0]))
-    assert (c.fault, c.message) == ("dtype", "double instead of float")
+    assert (c.fault, c.message.split()) == ("dtype", ["double", "instead", "of", "float"])
     c = compare(np.zeros((2, 1), np.float32), np.zeros((2,), np.float32))
-    assert (c.fault, c.message) == ("shape", "shape [2] instead of [2, 1]")
+    assert (c.fault, values_in(c.message)) == ("shape", ["2", "2", "1"])
 
 
 def test_tolerances_of_the_user() -> None:
@@ -181,14 +182,15 @@ def test_sequences_maps_and_nothing() -> None:
     a = normal(3)
     assert compare([a, a], [a, a]).ok
     assert compare([a, a], [a, a + 1]).output == "y[1]"
-    assert compare([a, a], [a]).message == "1 items instead of 2"
+    assert values_in(compare([a, a], [a]).message) == ["1", "2"]
     assert compare(None, None).ok
-    assert compare(None, a).message == "a tensor instead of nothing"
-    assert compare([a], a).message == "a tensor instead of a sequence"
+    for expected, got in ((None, a), ([a], a)):
+        assert compare(expected, got).fault == "structure"
     maps: list[Value] = [{3: 1.0, 4: 0.5}, {3: 0.25, 4: 0.125}]
     assert compare(maps, [{3: 1.0, 4: 0.5}, {3: 0.25, 4: 0.125}]).ok
     assert compare(maps, [{3: 1.0, 4: 0.5}, {3: 0.25, 4: 0.25}]).output == "y[1][4]"
-    assert "keys 3 instead of 3, 4" in compare(maps, [{3: 1.0, 4: 0.5}, {3: 0.25}]).message
+    shorter = compare(maps, [{3: 1.0, 4: 0.5}, {3: 0.25}])
+    assert (shorter.fault, values_in(shorter.message)) == ("structure", ["3", "3", "4"])
     third = float(np.float32(1) / np.float32(3))
     assert compare({"a": third}, {"a": float(np.nextafter(np.float32(third), np.float32(1)))}).ok
 

@@ -33,7 +33,7 @@ def test_a_model_that_onnxruntime_does_not_run_is_verified(opset: int) -> None:
     lowered = xoptim.optimize(model, patterns="lower", strict=True)
     report = xoptim.verify(model, lowered)
     assert report.ok, report.reason
-    assert any("com.microsoft::GroupNorm: ran by definition" in note for note in report.notes)
+    assert any("com.microsoft::GroupNorm: " in note for note in report.notes)
 
 
 def test_a_sum_that_a_normalization_cancels_is_noise() -> None:

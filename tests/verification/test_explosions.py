@@ -71,8 +71,8 @@ def test_results_that_explode_on_all_values_are_no_evidence() -> None:
         report = compared(TABLE, end)
         assert report.status == "not verified"
         assert report.cause == "evidence"
-        assert report.reason.startswith("the outputs of the original grew to ")
-        assert report.reason.endswith("; give inputs with feeds")
+        assert " grew to " in report.reason
+        assert report.reason.endswith(" feeds")
 
 
 def test_values_of_the_user_are_evidence() -> None:

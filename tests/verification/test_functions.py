@@ -1,6 +1,7 @@
 """A model next to a Python function."""
 
 import itertools
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import onnx
 import pytest
 
 import xoptim
-from tests.support import parse
+from tests.support import parse, values_in
 
 LINEAR = "agraph (float[n,2] x) => (float[n,1] y) <float[2,1] w = {2, -3}> { y = MatMul(x, w) }"
 TWO = (
@@ -33,16 +34,15 @@ def test_a_function_in_64_bits_that_returns_fewer_axes() -> None:
     report = xoptim.verify(lambda x: linear(x)[:, 0], parse(LINEAR))
     assert report.ok, report
     assert {run.dims["n"] for run in report.runs} >= {1, 2, 3}
-    assert report.notes == (
-        "output 'y' has 2 dimensions, the result of the function has 1: the others are 1",
-    )
+    (note,) = report.notes
+    assert values_in(note) == ["y", "2", "1", "1"]
 
 
 def test_a_difference_is_told() -> None:
     report = xoptim.verify(lambda x: linear(x) * 1.001, parse(LINEAR))
     assert report.status == "different"
     assert "output 'y' with n=2: " in report.reason
-    assert "2 of 2 elements differ" in report.reason
+    assert re.search("2 of 2 .* differ", report.reason)
 
 
 def test_rounding_of_the_model_is_no_difference() -> None:
@@ -131,7 +131,7 @@ def test_a_function_that_does_not_repeat_its_results() -> None:
     count = itertools.count()
     report = xoptim.verify(lambda x: linear(x) + next(count), parse(LINEAR))
     assert report.status == "not verified"
-    assert report.reason.startswith("the function is not deterministic: output 'y'")
+    assert re.match("the function is not deterministic: .*'y'", report.reason)
 
 
 def test_a_model_that_does_not_load() -> None:

@@ -130,7 +130,6 @@ def test_an_output_without_a_compared_element_is_not_verified(signature: str, bo
     model.graph.output[0].type.Clear()
     report = verify_models(model, model)
     assert (report.status, report.cause) == ("not verified", "evidence")
-    assert "output 'y'" in report.reason or "the outputs of the original" in report.reason
 
 
 def test_a_number_that_a_sequence_gives_is_compared() -> None:

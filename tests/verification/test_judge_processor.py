@@ -2,6 +2,7 @@
 not.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -93,9 +94,5 @@ def test_what_differs_on_the_processor_too_is_a_fault(monkeypatch: pytest.Monkey
 def test_an_original_that_the_provider_computes_wrongly(monkeypatch: pytest.MonkeyPatch) -> None:
     report = judged(SAME, lambda x: x > 0, monkeypatch, is_original=True)
     assert report.status == "equal"
-    assert (
-        report.notes[0]
-        == "on webgpu, the original computes output 'y' wrongly; the optimized model agrees with"
-        " the original on the CPU"
-    )
+    assert re.match("on webgpu, .*'y' wrongly; .* CPU$", report.notes[0])
     assert judged(CLIPPED, lambda x: x > 0, monkeypatch, is_original=True).status == "different"

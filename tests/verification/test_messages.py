@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from xoptim.facts.dtypes import Tolerance
+from xoptim.verification.inputs.branches import Body
 from xoptim.verification.judging.compare import Comparison
+from xoptim.verification.judging.judge import values_text
 from xoptim.verification.judging.report import Noise, RunReport, VerificationReport
 
 BRANCHES = tuple(f"branch 'then' of If '{name}'" for name in "abc")
@@ -98,3 +100,30 @@ def test_what_a_strict_caller_objects_to() -> None:
     )
     assert objections["branches that were not counted"] == "too many"
     assert objections["no verdict"] == "not verified: no kernel"
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    {
+        "random": "",
+        "wide": ", large numbers and zeros",
+        "odd": ", NaN and infinities",
+        "range": ", very large and very small numbers",
+        "strings": ", strings that match, or almost match",
+        "items": ", sequences of other lengths",
+        "absent": ", optional inputs absent",
+        "iterations": ", loops with many iterations",
+    }.items(),
+)
+def test_values_of_a_run(source: str, text: str) -> None:
+    assert values_text(run(source=source)) == text
+
+
+def test_branches_and_trips_that_were_missed() -> None:
+    branch = Body("a", "If", "then_branch")
+    assert branch.missed([0]) == ["branch 'then' of If 'a'"]
+    assert branch.missed([0, 1]) == []
+    loop = Body("l", "Loop", "body", is_counted=True)
+    assert loop.missed([1]) == ["no trip of Loop 'l'", "several trips of Loop 'l'"]
+    assert Body("l", "Loop", "body").missed([2]) == []
+    assert Body("s", "Scan", "body").missed([0]) == ["the body of Scan 's'"]

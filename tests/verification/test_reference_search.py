@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support import parse
+from tests.verification.reasons import named_source
 from xoptim.verification import VerificationOptions, run_reference, verify_models
 
 PAIRS = {
@@ -33,8 +34,7 @@ PAIRS = {
 def test_a_rewrite_that_holds_for_moderate_numbers_only(pair: tuple[str, str]) -> None:
     before, after = (parse(f"agraph (float[n,4] x) => (float[n,4] y) {body}") for body in pair)
     report = verify_models(before, after, VerificationOptions(dims={"n": 3}))
-    assert report.status == "different"
-    assert "large numbers and zeros" in report.reason
+    assert (report.status, named_source(report)) == ("different", "wide")
     assert verify_models(before, before).ok
     assert verify_models(before, after, VerificationOptions(extremes=False)).ok
 
@@ -44,8 +44,7 @@ def test_a_rewrite_that_holds_for_finite_numbers_only() -> None:
     head = "agraph (float[n,4] x) => (float[n,4] y) <float z = {0}>"
     kept = parse(f"{head} {{ y = Identity(x) }}")
     report = verify_models(parse(f"{head} {{ e = Equal(x, x) y = Where(e, x, z) }}"), kept)
-    assert report.status == "different"
-    assert "NaN and infinities" in report.reason
+    assert (report.status, named_source(report)) == ("different", "odd")
     assert verify_models(
         parse(f"{head} {{ e = Equal(x, x) y = Where(e, x, z) }}"),
         kept,

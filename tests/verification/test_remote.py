@@ -66,9 +66,7 @@ def test_a_process_that_is_killed() -> None:
     session = remote()
     os.kill(session._child.pid, signal.SIGKILL)
     for _ in range(2):
-        with pytest.raises(
-            RunError, match=r"^the process of the execution provider 'cpu' ended by SIGKILL$"
-        ):
+        with pytest.raises(RunError, match=r"'cpu' .*SIGKILL$"):
             session.run(FEEDS)
 
 

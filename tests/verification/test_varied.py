@@ -120,5 +120,5 @@ def test_an_example_that_does_not_fit(change: dict[str, np.ndarray], message: st
 def test_an_input_without_a_value() -> None:
     given = example()
     del given["mask"]
-    with pytest.raises(ChoiceError, match="no value for mask"):
+    with pytest.raises(ChoiceError, match="mask"):
         VariedExample(model(), given, VerificationOptions())

@@ -1,5 +1,6 @@
 import itertools
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 import xoptim
+from tests.support import values_in
 from xoptim.verification import (
     ProviderUnavailable,
     Session,
@@ -70,7 +72,7 @@ def test_a_rewrite_that_is_not_exact_enough() -> None:
     fast = "g (float[batch,seq,8] x) => (float[batch,seq,8] y) { y = com.microsoft.FastGelu(x) }"
     report = check(GELU, fast)
     assert report.status == "different"
-    assert "output 'y' with batch=2, seq=6" in report.reason
+    assert re.search("'y' .*batch=2, seq=6", report.reason)
     assert check(GELU, fast, exactness="approximate").ok
     assert check(GELU, fast, atol=1e-2).ok
     exact = check(
@@ -163,7 +165,7 @@ def test_another_shape() -> None:
         "g (float[N,4] x) => (float y) <int64[1] a = {1}> { y = ReduceSum <keepdims = 0> (x, a) }",
     )
     assert report.status == "different"
-    assert report.reason.endswith("shape [2] instead of [2, 1]")
+    assert values_in(report.reason)[-3:] == ["2", "2", "1"]
 
 
 def test_nan_in_another_place() -> None:
@@ -179,21 +181,21 @@ def test_nan_in_another_place() -> None:
     assert report.status == "different"
     assert report.largest is not None
     assert report.largest.index == (0,)
-    assert "0.0 instead of nan" in report.reason
+    assert re.search(r"\b0\.0 .* nan\b", report.reason)
     json.dumps(report.to_json(), allow_nan=False)
 
 
 def test_only_nan_is_no_evidence() -> None:
     text = "g (float[4] x) => (float[4] y) { z = Sub(x, x) y = Div(z, z) }"
     report = check(text, text)
-    assert report.status == "not verified"
+    assert (report.status, report.cause) == ("not verified", "evidence")
     assert "finite" in report.reason
     report = check(
         "g (float[4] x) => (float[4] y, float[4] t) { z = Sub(x, x) y = Div(z, z) t = Neg(x) }",
         "g (float[4] x) => (float[4] y, float[4] t) { z = Sub(x, x) y = Div(z, z) t = Neg(x) }",
     )
-    assert report.status == "not verified"
-    assert "output 'y' of the original had no finite value in any run" in report.reason
+    assert (report.status, report.cause) == ("not verified", "evidence")
+    assert re.search("'y' .* no finite ", report.reason)
 
 
 def test_models_that_do_not_load_or_run() -> None:
@@ -204,22 +206,17 @@ def test_models_that_do_not_load_or_run() -> None:
         "y = Add(x, r) }"
     )
     report = check(bad, good)
-    assert report.status == "not verified"
-    assert "cannot load the original" in report.reason
+    assert (report.status, report.cause) == ("not verified", "load")
     assert "NoSuchOperator" in report.reason
     report = check(good, bad)
     assert report.status == "different"
-    assert "cannot load the optimized model" in report.reason
+    assert "NoSuchOperator" in report.reason
     report = check(fails, good, max_attempts=5)
-    assert report.status == "not verified"
-    assert (
-        "none of 5 random feeds; give inputs that it accepts with "
-        'feeds=numpy.load("FILE.npz"); the first error: ' in report.reason
-    )
-    assert "Reshape" in report.reason
+    assert (report.status, report.cause) == ("not verified", "run")
+    assert re.search(r" 5 .* feeds=numpy\.load.*: .*Reshape", report.reason)
     report = check(good, fails)
     assert report.status == "different"
-    assert "cannot run the optimized model with N=2" in report.reason
+    assert re.search(" N=2.*Reshape", report.reason)
     missing = verify_models("no/such/file.onnx", model_of(good))
     assert missing.status == "not verified"
 
@@ -415,7 +412,7 @@ def test_noise_excuses_rounding_but_not_errors(monkeypatch: pytest.MonkeyPatch) 
     assert report.ok
     assert report.largest is not None
     assert not report.largest.ok
-    assert any("'y': the difference is rounding" in note for note in report.notes)
+    assert any(re.search("'y': .* rounding", note) for note in report.notes)
     noise = report.runs[0].noise["y"]
     assert noise.accepted
     assert noise.level > 1e-6
@@ -449,7 +446,7 @@ def test_many_outputs_that_round_are_one_note(monkeypatch: pytest.MonkeyPatch) -
     centred = "m = ReduceMean(w, a) d = Sub(w, m) q = Mul(d, d) y = ReduceMean(q, a) z = Neg(y) }"
     report = check(head + naive, head + centred)
     assert report.ok
-    assert any(note.startswith("2 outputs: the differences are rounding") for note in report.notes)
+    assert any(re.match("2 outputs: .* rounding", note) for note in report.notes)
     assert [line.partition(":")[0] for line in report.rounded] == ["output 'y'", "output 'z'"]
     assert set(report.to_json()["runs"][0]["noise"]) == {"y", "z"}
 
@@ -462,15 +459,15 @@ def test_a_hopelessly_sensitive_model_is_not_judged() -> None:
         .replace("Mul(x, o)", "Mul(x, p)")
         .replace("float o = {3e7}", "float p = {30000002}"),
     )
-    assert report.status == "not verified"
-    assert "change by 1 ULP" in report.reason
+    assert (report.status, report.cause) == ("not verified", "evidence")
+    assert "1 ULP" in report.reason
 
 
 def test_an_original_that_does_not_repeat_itself() -> None:
     text = "g (float[64] x) => (float[64] y) {{ {} r = RandomNormalLike(x) y = Add(x, r) }}"
     report = check(text.format(""), text.format("a = Neg(x) b = Neg(a)"))
-    assert report.status == "not verified"
-    assert report.reason == "the original is not deterministic: RandomNormalLike without a seed"
+    assert (report.status, report.cause) == ("not verified", "evidence")
+    assert re.search("deterministic: RandomNormalLike ", report.reason)
 
 
 def test_a_session_that_computes_something_else_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -483,7 +480,7 @@ def test_a_session_that_computes_something_else_each_time(monkeypatch: pytest.Mo
     text = "g (float[64] x) => (float[64] y) { y = Neg(x) }"
     report = check(text, text)
     assert report.status == "not verified"
-    assert "is not deterministic: output 'y'" in report.reason
+    assert "deterministic: output 'y'" in report.reason
 
 
 def test_inputs_without_given_values_are_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -502,7 +499,7 @@ def test_models_without_inputs_and_with_empty_outputs() -> None:
     text = "g (float[0,4] x) => (float[0,4] y) { y = Neg(x) }"
     report = check(text, text)
     assert report.ok
-    assert "all outputs were empty" in report.notes
+    assert any("empty" in note for note in report.notes)
 
 
 @pytest.mark.parametrize(
@@ -514,10 +511,8 @@ def test_outputs_that_are_always_empty_are_no_evidence(outputs: str, which: str)
     model = model_of(text)
     model.graph.output[0].type.tensor_type.ClearField("shape")
     report = verify_models(model, model)
-    assert report.status == "not verified"
-    assert report.reason == (
-        f"{which} of the original had no element in any run; give inputs with feeds"
-    )
+    assert (report.status, report.cause) == ("not verified", "evidence")
+    assert re.match(f"{which} .* no element ", report.reason)
 
 
 def test_an_output_of_a_section_that_is_empty_by_its_type() -> None:
@@ -650,5 +645,5 @@ def test_steps_are_announced() -> None:
     steps: list[str] = []
     text = "g (float[n] x) => (float[n] y) { y = Neg(x) }"
     report = xoptim.verify(model_of(text), model_of(text), on_step=steps.append)
-    assert steps[0] == "verifying: running the original"
-    assert f"verifying: comparing runs: 1 of {len(report.runs)}" in steps
+    assert steps[0].startswith("verifying: ")
+    assert any(step.endswith(f": 1 of {len(report.runs)}") for step in steps)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -59,7 +60,7 @@ def test_a_file_that_is_no_model_differs(tmp_path: Path) -> None:
     path.write_bytes(b"no model")
     report = verify_models(chain(1), path, VerificationOptions(sections=True))
     assert report.status == "different"
-    assert report.reason == f"{str(path)!r} is not an ONNX model, or it is truncated"
+    assert report.reason.startswith(f"{str(path)!r} is not ")
 
 
 def test_a_section_for_each_weight() -> None:
@@ -71,7 +72,7 @@ def test_a_section_for_each_weight() -> None:
     assert [dict(run.dims) for run in report.runs] == [{"n": 2}, {"n": 3}]
     assert report.largest is not None
     assert report.largest.max_abs == 0
-    assert "compared in 5 sections" in report.notes[0]
+    assert "5 sections" in report.notes[0]
 
 
 def test_larger_sections_and_none() -> None:
@@ -81,8 +82,8 @@ def test_larger_sections_and_none() -> None:
     assert (whole.ok, whole.sections) == (True, 0)
     assert check(model, optimized(model), memory_limit=None, sections=True).sections > 0
     refused = check(model, optimized(model), sections=False)
-    assert refused.status == "not verified"
-    assert "its weights need 0.0 MiB" in refused.reason
+    assert (refused.status, refused.cause) == ("not verified", "load")
+    assert " 0.0 MiB" in refused.reason
 
 
 def test_the_section_that_differs_is_named() -> None:
@@ -92,7 +93,7 @@ def test_the_section_that_differs_is_named() -> None:
     third.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(third) * np.float32(1.001), "w2"))
     report = check(model, wrong)
     assert report.status == "different"
-    assert report.reason.startswith("section 3 of 5, which computes 'y3': output 'y3' with n=2: ")
+    assert re.match("section 3 of 5, .*'y3': output 'y3' .*n=2: ", report.reason)
 
 
 def test_a_section_that_does_not_run() -> None:
@@ -103,8 +104,7 @@ def test_a_section_that_does_not_run() -> None:
     )
     report = check(model, wrong)
     assert report.status == "different"
-    assert "section 2 of 3" in report.reason
-    assert "cannot run the optimized model" in report.reason
+    assert re.match("section 2 of 3, .*: .* cannot run ", report.reason)
 
 
 def test_without_a_cut() -> None:
@@ -116,7 +116,7 @@ def test_without_a_cut() -> None:
     report = check(model, other)
     assert report.status == "not verified"
     assert report.cause == "memory"
-    assert "cannot be split into sections that do: the 16 nodes up to 'y4'" in report.reason
+    assert re.search(" 16 nodes .*'y4'", report.reason)
     assert check(model, other, memory_limit=None).ok
 
 
@@ -125,17 +125,19 @@ def test_other_signatures() -> None:
     other.graph.output[0].name = "m2"
     report = check(model, other)
     assert report.status == "different"
-    assert report.reason == "output 'y3': only the original has it"
+    assert report.reason.startswith("output 'y3': ")
 
 
 def test_an_input_that_the_other_model_lacks() -> None:
     model, other = chain(3), chain(3)
     model.graph.input.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, ["n"]))
-    assert check(model, other).reason == "input 'z': only the original has it"
+    lacking = check(model, other).reason
+    assert lacking.startswith("input 'z': ")
     report = check(model, other, fewer_inputs=True)
     assert (report.status, report.sections) == ("equal", 3)
     report = check(other, model, fewer_inputs=True)
-    assert report.reason == "input 'z': the original does not have it"
+    assert report.reason.startswith("input 'z': ")
+    assert report.reason != lacking
 
 
 def test_what_crosses_a_cut() -> None:
@@ -182,7 +184,6 @@ def test_values_on_which_the_original_runs_are_looked_for() -> None:
     never.graph.initializer.append(numpy_helper.from_array(np.array([5, SIDE + 1]), "s"))
     report = check(never, never)
     assert report.cause == "run"
-    assert "the model runs with none of" in report.reason
     assert check(model, model, feeds={"y0": np.ones((1, SIDE), np.float32)}).ok
 
 
