@@ -76,7 +76,7 @@ def test_a_wrong_rewrite_is_found_by_itself() -> None:
     assert culprit is not None
     assert (culprit.step, culprit.name) == ("pattern", "WrongFloor")
     assert culprit.number >= 1
-    assert "pattern WrongFloor at" in str(culprit)
+    assert "pattern WrongFloor " in str(culprit)
     assert culprit.to_json()["name"] == "WrongFloor"
 
 

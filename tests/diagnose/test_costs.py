@@ -98,10 +98,10 @@ def test_sizes_that_can_only_be_equal() -> None:
     products = parse("agraph (float[k,n] x, float[m,4] y) => (r) { r = MatMul(x, y) }")
     assert costs(products, {"m": 8}).sizes == {"k": 1, "m": 8, "n": 8}
     assert costs(products, {"n": 8}).sizes == {"k": 1, "m": 8, "n": 8}
-    with pytest.raises(ModelError, match="dimension m is 8, but a MatMul requires 9"):
+    with pytest.raises(ModelError, match=r" m .* 8, .* 9"):
         costs(products, {"m": 8, "n": 9})
 
 
 def test_sizes_of_unknown_names() -> None:
-    with pytest.raises(ModelError, match=r"the model has no dynamic dimension 'm' \(it has n\)"):
+    with pytest.raises(ModelError, match=r"'m' .* n\)"):
         costs(model("y = Neg(x)"), {"m": 3})

@@ -1,6 +1,6 @@
 """Dynamic dimensions that are fixed inside are named."""
 
-from tests.support import parse
+from tests.support import parse, values_in
 from xoptim.diagnose.export import diagnose_export
 from xoptim.graph.sources import Source
 from xoptim.verification import VerificationOptions
@@ -16,10 +16,9 @@ def test_a_length_that_is_fixed_inside() -> None:
     batch, seq = diagnose_export(Source(parse(CHUNK)), OPTIONS).trials
     assert not batch.is_frozen
     assert seq.works == [16]
-    assert str(seq).startswith(
-        "the inputs leave seq open, but the model runs with 16 and fails with 1, 2, 3, 17, 24, 64, "
-        "128, 512: Reshape '': The input tensor cannot be reshaped"
-    )
+    sizes = ["1", "2", "3", "17", "24", "64", "128", "512"]
+    assert values_in(str(seq))[:10] == ["16", *sizes, ""]
+    assert ": Reshape '': " in str(seq)
 
 
 def test_lengths_that_depend_on_each_other_are_sound() -> None:

@@ -134,7 +134,7 @@ def test_a_model_that_does_not_run_leaves_random_values_which_prove_nothing() ->
     assert record(model, VerificationOptions()) == {}
     check = checked(model, [WrongAbsPattern])
     assert check.disagreements == []
-    assert check.unchecked[0][1].startswith("on random values different")
+    assert "different" in check.unchecked[0][1]
     assert checked(model, [HalfAbsPattern]).checked == 1
 
 
@@ -156,6 +156,6 @@ def test_a_pass_over_the_model_is_not_run_by_itself() -> None:
     )
     check = EachCheck(model)
     optimize(model, patterns="repeated", on_application=check)
-    assert check.unchecked == [("Repeated", "it changes the whole model")]
+    assert [name for name, _ in check.unchecked] == ["Repeated"]
     assert check.checked == 0
     assert not check.disagreements

@@ -1,6 +1,7 @@
 """Why a pattern does not match, from Python."""
 
 import json
+import re
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import onnx
 import pytest
 
 from tests.engine.rules import NegNegPattern, chain, renaming
-from tests.support import parse, types
+from tests.support import parse, types, values_in
 from xoptim import (
     EasyPatternOptimization,
     GraphBuilder,
@@ -175,12 +176,10 @@ def test_at_a_node() -> None:
     (found,) = explain(model, NegNegPattern, "second")
     assert (found.anchor.name, found.culprit and found.culprit.name) == ("third", "second")
     (found,) = explain(parse(chain("Neg", "Relu")), NegNegPattern, "#1")
-    assert found.reason == "matching starts at Neg, and no attempt reached this node"
-    with pytest.raises(
-        ModelError, match="no node or result is called 'secnd'; did you mean 'second'"
-    ):
+    assert "starts at Neg, " in found.reason
+    with pytest.raises(ModelError, match=r"'secnd'.* 'second'"):
         explain(model, NegNegPattern, "secnd")
-    with pytest.raises(ModelError, match="positions are #0 to #2"):
+    with pytest.raises(ModelError, match=r"'#7'.* #0 to #2"):
         explain(model, NegNegPattern, "#7")
 
 
@@ -191,11 +190,11 @@ def test_what_is_not_used_at_all() -> None:
     )
     new, old = parse(text, 21), parse(text)
     best, other = explain(new, AbsOfSumPattern, provider="cuda")
-    assert (best.status, best.reason) == ("refused", "max_opset 20, the model has 21")
+    assert (best.status, values_in(best.reason)) == ("refused", ["20", "21"])
     assert "max_opset = 20" in Path(best.file).read_text().splitlines()[best.line - 1]
     assert [place.outputs for place in best.matched] == [("t",), ("y",)]
     assert (other.reason, other.others[0].reason) == (best.reason, "'x' is not produced by Add")
-    assert explain(old, AbsOfSumPattern)[0].reason == "it is for provider cuda, not for cpu"
+    assert re.search(" cuda, .* cpu", explain(old, AbsOfSumPattern)[0].reason)
     assert (
         "providers"
         in Path(best.file).read_text().splitlines()[explain(old, AbsOfSumPattern)[0].line - 1]
@@ -207,7 +206,7 @@ def test_what_is_not_used_at_all() -> None:
     assert not find_matches(new, AbsOfSumPattern, provider="cuda")
     assert not find_matches(old, AbsOfSumPattern)
     assert len(find_matches(old, AbsOfSumPattern, provider="cuda")) == 1
-    with pytest.raises(NoMatchError, match="it is for provider cuda, not for cpu") as caught:
+    with pytest.raises(NoMatchError, match=r" cuda, .* cpu") as caught:
         apply_at(old, AbsOfSumPattern, "y")
     assert caught.value.explanations[0].anchor.outputs == ("y",)
     assert types(apply_at(old, AbsOfSumPattern, "y", provider="cuda")) == ["Abs", "Abs"]
@@ -265,13 +264,13 @@ def test_a_pattern_that_raises() -> None:
     )
     found = explain(model, Raising)
     assert [(e.status, e.anchor.outputs[0]) for e in found] == [("failed", "y"), ("matches", "z")]
-    assert found[0].reason == "the pattern raised ValueError: oh"
+    assert found[0].reason.endswith(" ValueError: oh")
     assert (
         'raise ValueError("oh")' in Path(found[0].file).read_text().splitlines()[found[0].line - 1]
     )
-    with pytest.raises(XoptimError, match="the pattern raised ValueError: oh"):
+    with pytest.raises(XoptimError, match="ValueError: oh"):
         find_matches(model, Raising)
-    with pytest.raises(XoptimError, match="failed at 'Abs'"):
+    with pytest.raises(XoptimError, match="'Abs': ValueError: oh"):
         apply_at(model, Raising, "y")
     assert types(apply_at(model, Raising, "z")) == ["Abs", "Abs"]
 
@@ -303,5 +302,5 @@ def test_a_rewrite_that_would_break_the_graph() -> None:
         def apply(self, g: PatternRewriter, *nodes: Node) -> list[Node]:
             return []
 
-    with pytest.raises(XoptimError, match="is removed but still read"):
+    with pytest.raises(XoptimError, match="still read"):
         apply_at(parse(chain("Neg", "Relu")), Losing, "#0")

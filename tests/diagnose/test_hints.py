@@ -1,7 +1,7 @@
 import onnx
 import pytest
 
-from tests.support import parse
+from tests.support import parse, values_in
 from xoptim.api.optimizing import optimize
 from xoptim.diagnose import hints
 from xoptim.diagnose.hints import OpsetHint, opset_hint, option_hints
@@ -127,4 +127,4 @@ def test_the_hint_is_exact_where_the_original_is_known() -> None:
     newer = optimize(original, OPTIONS, opset=hint.opset)
     before = optimize(original, OPTIONS)
     assert hint.nodes == len(before.graph.node) - len(newer.graph.node) > 0
-    assert str(hint) == f"{hint.nodes} fewer nodes with opset=20 (the model has operator set 17)"
+    assert values_in(str(hint)) == [str(hint.nodes), "20", "17"]

@@ -1,5 +1,7 @@
 """Assumptions that let patterns apply."""
 
+import re
+
 import pytest
 
 from tests.diagnose.test_hints_options import MASKED
@@ -12,11 +14,10 @@ from xoptim.facts.assumptions import Assumptions
 
 def test_explanations_name_the_assumption_that_a_refusal_wants() -> None:
     model = parse(MASKED, 23)
-    assert [each.advice for each in explain(model, "Attention")] == ['assume=["t >= 1"] allows it']
-    known = explain(model, "Attention", assume=["t >= 1"])
-    assert [(each.status, each.advice) for each in known] == [
-        ("refused", 'assume=["finite(mask)"] allows it')
-    ]
+    (refused,) = explain(model, "Attention")
+    assert refused.advice.startswith('assume=["t >= 1"] ')
+    (refused,) = explain(model, "Attention", assume=["t >= 1"])
+    assert (refused.status, refused.advice.split()[0]) == ("refused", 'assume=["finite(mask)"]')
     assert [
         each.status for each in explain(model, "Attention", assume=["t >= 1", "finite(mask)"])
     ] == ["matches"]
@@ -66,10 +67,8 @@ def test_tensors_that_are_not_known_to_be_finite(after: str | None) -> None:
         "y = Pow(t, h) }"
     )
     (found,) = explain(model, "PowHalf", assume=["finite(x)"], after=after)
-    assert (found.status, found.reason) == (
-        "refused",
-        't is not known to be finite (assume=["finite"])',
-    )
+    assert found.status == "refused"
+    assert re.match(r't .*finite \(assume=\["finite"\]\)', found.reason)
     assert [each.status for each in explain(model, "PowHalf")] == ["matches"]
 
 

@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 from tests.engine.rules import renaming
-from tests.support import parse
+from tests.support import parse, values_in
 from xoptim import optimize, prepare
 from xoptim.diagnose import hints as module
 from xoptim.diagnose.hints import OptionHint, option_hints
@@ -48,7 +48,7 @@ def test_operators_of_onnxruntime() -> None:
     proto = optimize(parse(FUSED))
     (hint,) = hints(proto)
     assert hint.option == "--include onnxruntime"
-    assert str(hint) == "1 fewer node with --include onnxruntime (ONNX Runtime only)"
+    assert values_in(str(hint)) == ["1", "--include"]
     after = optimize(parse(FUSED), patterns="default+onnxruntime")
     assert len(proto.graph.node) - len(after.graph.node) == hint.nodes
     assert hints(after) == []
@@ -156,9 +156,7 @@ MASKED = (
 def test_assumptions() -> None:
     proto = optimize(parse(MASKED, 23))
     hint = next(each for each in hints(proto) if "--assume 't" in each.option)
-    assert (
-        str(hint) == "3 fewer nodes with --assume 't >= 1' --assume 'finite(mask)' (if that holds)"
-    )
+    assert values_in(str(hint)) == ["3", "--assume", "t >= 1", "--assume", "finite(mask)"]
     after = optimize(parse(MASKED, 23), assume=["t >= 1", "finite(mask)"], verify=True)
     assert [node.op_type for node in after.graph.node].count("Attention") == 1
     assert len(proto.graph.node) - len(after.graph.node) == hint.nodes

@@ -170,10 +170,8 @@ def test_a_step_that_fails_leaves_the_rounded_model(
     ready = prepared(layer(), rows())
     assert ready.observed.rounded.blocks
     assert not ready.verified_models
-    assert [record.message for record in caplog.records] == [
-        "quantization continues without ActivationAwareNormalization (AWQ): no memory for the "
-        "activations"
-    ]
+    (message,) = (record.message for record in caplog.records)
+    assert " ActivationAwareNormalization (AWQ): no memory" in message
 
 
 def test_nothing_is_scaled_after_the_budget() -> None:

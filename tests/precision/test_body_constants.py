@@ -116,7 +116,7 @@ def test_constants_of_bodies_have_16_bits(kind: str) -> None:
     assert large_types(found.verified.proto) == {TensorProto.FLOAT16}
     assert found.verified.proto.ByteSize() < 0.6 * model.ByteSize()
     assert "in 16 bits" in found.summary()
-    assert f"in {kind} compute in float32" in found.inner
+    assert f" {kind} compute in float32" in found.inner
 
 
 def test_a_model_with_nothing_but_a_body() -> None:

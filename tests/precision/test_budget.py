@@ -107,9 +107,7 @@ def test_the_best_so_far_is_the_result(
     found = quantized(network(), feeds, scheme, budget=seconds, **options)
     assert found.fault == ""
     assert found.error <= 0.3
-    assert found.ended_by_budget == (
-        f"the budget of {seconds} s ended the search" in found.summary()
-    )
+    assert found.ended_by_budget == (f"budget of {seconds} s" in found.summary())
     if seconds == 1:
         assert found.ended_by_budget
         assert not found.applied
@@ -128,7 +126,7 @@ def test_convolutions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_budget_is_a_number_of_seconds() -> None:
-    with pytest.raises(ValueError, match="budget must be a number of seconds above 0, not 0"):
+    with pytest.raises(ValueError, match=r"budget .* 0, not 0"):
         PrecisionOptions(budget=0)
 
 
@@ -147,7 +145,7 @@ def test_weights_after_the_budget_are_rounded_to_nearest() -> None:
     part = rounded_weights(*given, steps.append, SearchBudget(4, lambda: next(clock)))
     assert len(whole.blocks) == 4
     assert len(part.blocks) == 2
-    assert steps[:2] == ["rounding weights: 0 of 4", "rounding weights: 1 of 4"]
+    assert [step.partition(": ")[2] for step in steps[:2]] == ["0 of 4", "1 of 4"]
 
 
 @pytest.mark.parametrize(("seconds", "count_of_forms"), [(1, 1), (2, 2)])

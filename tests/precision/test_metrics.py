@@ -78,7 +78,7 @@ def test_a_function_that_returns_no_number_is_named(result: object) -> None:
     def own_metric(expected: np.ndarray, actual: np.ndarray) -> float:
         return result  # type: ignore[return-value]
 
-    with pytest.raises(ChoiceError, match=r"own_metric returned .*; return the error as"):
+    with pytest.raises(ChoiceError, match="own_metric returned "):
         error(own_metric, [EXPECTED], [EXPECTED])
 
 

@@ -259,14 +259,13 @@ def test_a_failing_step_costs_that_step(caplog: pytest.LogCaptureFixture) -> Non
     assert found.fault == ""
     assert "y" in found.applied
     assert not {"r0", "r1"} & found.operators.keys()
-    messages = [record.message for record in caplog.records]
-    assert len(messages) == 1
-    assert messages[0].startswith("quantization continues without static scales of activations: ")
+    (message,) = (record.message for record in caplog.records)
+    assert "static scales" in message
 
 
 def test_calibration_that_fails_costs_the_ranges(caplog: pytest.LogCaptureFixture) -> None:
     def observe(model: onnx.ModelProto, folder: Path | None) -> Observed:
-        raise RunError("no memory for the activations")
+        raise RunError("no memory")
 
     samples = Samples(small_images(), are_random=False)
     model = resized(RESIZES["sizes of axes"])
@@ -275,7 +274,7 @@ def test_calibration_that_fails_costs_the_ranges(caplog: pytest.LogCaptureFixtur
     ready = preprocessor.run(model, None, [])
     assert ready.model is model
     assert ready.observed == Observed()
-    assert [record.message for record in caplog.records] == [
-        "quantization continues without the ranges of activations: no memory for the activations",
-        "quantization continues without Resize without axes: no memory for the activations",
-    ]
+    ranges, axes = (record.message for record in caplog.records)
+    assert "ranges" in ranges
+    assert "Resize" in axes
+    assert all(message.endswith(": no memory") for message in (ranges, axes))

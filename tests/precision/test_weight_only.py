@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import xoptim
 from tests.share import is_whole
-from tests.support import parse, run
+from tests.support import parse, run, values_in
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.protos import inner_graphs
 from xoptim.optimizing.plans import Plan
@@ -259,10 +259,7 @@ def test_int4_stays_where_computing_with_it_is_not_faster(monkeypatch: pytest.Mo
     model, feeds = reading("MatMul")
     found = quantized(model, feeds, scheme="int4", tolerance=0.5)
     assert found.applied == {"y": "Int4Constants"}
-    assert (
-        "0 of 1 operators quantized (no choice within the tolerance is faster here), 1 constant "
-        "in 4 bits" in found.summary()
-    )
+    assert values_in(found.summary())[1:5] == ["0", "1", "1", "4"]
 
 
 def drawn(seed: int) -> tuple[onnx.ModelProto, list[Feeds]]:

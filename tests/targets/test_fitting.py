@@ -310,13 +310,12 @@ def test_operators_of_a_lowering() -> None:
 def test_patterns_that_are_dropped_for_a_target() -> None:
     found = {each.name(): each for each in resolve("all")}
     chosen, other = found["SmoothedNormalization"], found["TransposeTranspose"]
-    assert unfit_for(chosen, named("webgpu")) == "known to be faster on cpu only"
+    assert "cpu" in unfit_for(chosen, named("webgpu"))
     assert unfit_for(chosen, named("cpu")) == unfit_for(other, named("webgpu")) == ""
     hindered = replace(named("webgpu"), families=(other.family(),))
-    expected = f"patterns of the family {other.family()} make models slower there"
-    assert unfit_for(other, hindered) == expected
+    assert other.family() in unfit_for(other, hindered)
     for name in ("cpu", "webgpu"):
-        assert unfit_for(found["SkipLayerNormalization"], named(name)) == "it is for cuda only"
+        assert "cuda" in unfit_for(found["SkipLayerNormalization"], named(name))
         assert unfit_for(found["Float16Compute"], named(name)) == ""
     assert unfit_for(found["SkipLayerNormalization"], named("cuda")) == ""
 

@@ -54,7 +54,8 @@ def test_a_model_with_external_data(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0)
     monkeypatch.chdir(tmp_path)
     light = onnx.load("m.onnx", load_external_data=False)
-    assert place(light, targets.named("cpu"), Path()).summary() == "cpu: 1 of 1 node in 1 partition"
+    found = place(light, targets.named("cpu"), Path())
+    assert (found.target, len(found.taken), found.left) == ("cpu", 1, ())
 
 
 def test_operators_without_a_kernel_are_placed_as_simpler_ones() -> None:
@@ -94,7 +95,7 @@ def test_nodes_that_a_compiler_takes_have_its_partitions(monkeypatch: pytest.Mon
     answered(monkeypatch, [(qnn, [0, 1]), (cpu, [2]), (qnn, [3, 4])], [])
     found = place(model, targets.named("qnn"))
     assert [node.partition for node in found.nodes] == [0, 0, -1, 1, 1]
-    assert found.summary() == "qnn: 4 of 5 nodes in 2 partitions"
+    assert (found.target, len(found.taken), found.partitions) == ("qnn", 4, 2)
 
 
 def test_nodes_that_a_provider_runs_one_by_one_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,11 +204,14 @@ def test_targets_by_table() -> None:
         "agraph (float[2,2] x) => (float[2,2] y) { t = Relu(x) u = Mish(t) y = Neg(u) }",
         opset=18,
     )
-    assert found.summary() == "webnn: 2 of 3 nodes in 2 partitions (by table, not verified)"
-    assert reasons(found) == {"u": ("Mish is not in its table of operators", "")}
-    assert reasons(by_table("nnapi", "agraph (float[n] x) => (float[n] y) { y = Relu(x) }")) == {
-        "y": ("its shapes are not fixed", 'prepare(model, fix={"NAME": SIZE})')
-    }
+    assert (found.source, len(found.taken), len(found.left), found.partitions) == ("table", 2, 1, 2)
+    ((reason, advice),) = reasons(found).values()
+    assert ([*reasons(found)], reason[:5], advice) == (["u"], "Mish ", "")
+    ((reason, advice),) = reasons(
+        by_table("nnapi", "agraph (float[n] x) => (float[n] y) { y = Relu(x) }")
+    ).values()
+    assert "not fixed" in reason
+    assert advice.startswith("prepare(model, fix=")
 
 
 def test_the_standard_as_a_target() -> None:
@@ -216,8 +220,10 @@ def test_the_standard_as_a_target() -> None:
         "agraph (float[n] x) => (float[n] y) { t = com.microsoft.Gelu(x) y = Relu(t) }",
         domains={"com.microsoft": 1},
     )
-    assert found.summary() == "onnx: 1 of 2 nodes in 1 partition (by table, not verified)"
-    assert reasons(found) == {"t": ("com.microsoft::Gelu is not a standard operator", "")}
+    assert (found.source, len(found.taken), len(found.left), found.partitions) == ("table", 1, 1, 1)
+    ((reason, advice),) = reasons(found).values()
+    assert ([*reasons(found)], advice) == (["t"], "")
+    assert reason.startswith("com.microsoft::Gelu ")
 
 
 def on(target: Target, model: onnx.ModelProto) -> Placement:
@@ -252,7 +258,8 @@ def test_qnn_compiles_what_is_static() -> None:
     model = parse(
         "agraph (float[2,3] x) => (float[2,3] y) { t = Relu(x) u = Add(t, x) y = Mul(u, t) }"
     )
-    assert on(targets.named("qnn"), model).summary() == "qnn: 3 of 3 nodes in 1 partition"
+    found = on(targets.named("qnn"), model)
+    assert (len(found.taken), found.left, found.partitions) == (3, (), 1)
 
 
 @needs("qnn")

@@ -22,13 +22,9 @@ def test_targets_by_name() -> None:
 
 
 def test_an_unknown_target_is_one_line_with_a_suggestion() -> None:
-    with pytest.raises(
-        targets.UnknownTargetError, match=r"^there is no target 'webgqu'; did you mean 'webgpu'\?$"
-    ):
+    with pytest.raises(targets.UnknownTargetError, match=r"'webgqu'; .*'webgpu'\?$"):
         targets.named("webgqu")
-    with pytest.raises(
-        targets.UnknownTargetError, match=r"^there is no target 'x'; there are cpu, cuda, "
-    ):
+    with pytest.raises(targets.UnknownTargetError, match=r"'x'; .* cpu, cuda, "):
         targets.named("x")
 
 
@@ -40,19 +36,13 @@ def test_a_short_name_with_one_wrong_letter_is_not_taken_for_another(name: str) 
 
 
 @pytest.mark.parametrize(
-    ("name", "advice"),
-    [
-        ("GPU", "for a GPU, use cuda, webgpu or tensorrt"),
-        ("npu", "for an NPU, use qnn, openvino, coreml, nnapi or webnn"),
-    ],
+    ("name", "listed"),
+    [("GPU", "cuda, webgpu or tensorrt"), ("npu", "qnn, openvino, coreml, nnapi or webnn")],
 )
-def test_a_kind_of_device_names_its_targets(name: str, advice: str) -> None:
-    with pytest.raises(
-        targets.UnknownTargetError, match=f"^there is no target '{name}'; {advice}$"
-    ):
+def test_a_kind_of_device_names_its_targets(name: str, listed: str) -> None:
+    with pytest.raises(targets.UnknownTargetError, match=f"'{name}'; .* {listed}$"):
         targets.named(name)
     known = {each.name for each in targets.every()}
-    _, _, listed = advice.partition("use ")
     assert set(listed.replace(" or ", ", ").split(", ")) <= known
 
 

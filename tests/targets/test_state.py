@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.plugged import CRASH, fake_package, needs
+from tests.support import values_in
 from xoptim import targets
 from xoptim.targets import state_of
 from xoptim.targets.tables import table_of
@@ -25,22 +26,20 @@ def test_a_table() -> None:
 def test_a_provider_that_is_not_installed() -> None:
     found = state_of(replace(targets.named("qnn"), plugin=MISSING))
     assert (found.installed, found.version) == (False, "")
-    assert found.fault == "not installed: pip install 'xoptim[missing]'"
-    assert found.to_json()["install"] == "pip install 'xoptim[missing]'"
+    assert values_in(found.fault) == ["xoptim[missing]"]
+    assert values_in(found.to_json()["install"]) == ["xoptim[missing]"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals")
 def test_a_library_that_crashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_package("qnn", CRASH, tmp_path, monkeypatch)
-    assert state_of(targets.named("qnn")).fault == "the process of the provider ended by SIGSEGV"
+    assert "SIGSEGV" in state_of(targets.named("qnn")).fault
 
 
 def test_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xoptim.targets.state.ask", lambda *_: (targets.process.Answer(), []))
     monkeypatch.setattr(Plugin, "is_installed", True)
-    assert (
-        state_of(targets.named("qnn")).fault == f"it finds no device here; {PLUGINS['qnn'].advice}"
-    )
+    assert state_of(targets.named("qnn")).fault.endswith(f"; {PLUGINS['qnn'].advice}")
 
 
 @needs("qnn")

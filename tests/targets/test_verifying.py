@@ -162,7 +162,7 @@ def test_a_node_is_named_that_is_wrong_with_right_operands(
 
 
 def test_other_outputs() -> None:
-    assert checked(RELU, RELU.replace("y", "z")).reason == "its outputs are z, not y"
+    assert checked(RELU, RELU.replace("y", "z")).reason.endswith(" z, not y")
 
 
 def test_nothing_to_compare_is_not_equal() -> None:
@@ -172,7 +172,7 @@ def test_nothing_to_compare_is_not_equal() -> None:
     )
     check = checked(hollow, hollow)
     assert (check.status, check.ok) == ("not verified", False)
-    assert "y had no finite value in any run" in check.reason
+    assert "y had no finite " in check.reason
 
 
 def test_a_step_of_quantization_is_allowed_where_the_original_quantizes() -> None:
