@@ -24,7 +24,6 @@ from xoptim.graph.node import Node
 from xoptim.graph.references import Uses
 from xoptim.graph.walk import owner_in
 
-
 _VALUES = re.compile(
     r"(?<![\w-])(--?[a-z][\w-]*|'[^']*'|`[^`]*`|(?:u?int|b?float)\d+|[+-]?\d(?:[\w.]|(?<=e)[+-])*%?)"
 )

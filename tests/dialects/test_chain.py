@@ -114,7 +114,8 @@ def test_nothing_else_reads_the_inside(nodes: str, outputs: str) -> None:
     pattern = chained("Neg", "Exp")
     assert not matches(pattern, nodes, outputs=outputs)
     (refusal,) = refusals(pattern(), graph(nodes, outputs=outputs))
-    assert (refusal.reason, refusal.values) == ("an intermediate result is read elsewhere", ("t",))
+    assert refusal.values == ("t",)
+    assert "read elsewhere" in refusal.reason
     assert matches(pattern, nodes.replace("Abs(t)", "Abs(y)"), outputs=outputs.replace("t", "y"))
 
 
@@ -186,7 +187,7 @@ def test_further_results_that_nothing_reads_need_no_replacement() -> None:
             return g.op.Slice(inputs[0], [0], [2])
 
     assert types(rewrite(Half(), text.format(""))) == ["Slice"]
-    with pytest.raises(XoptimError, match="gives 1 results, 2 expected"):
+    with pytest.raises(XoptimError, match="1 results, 2 "):
         rewrite(Half(), text.format(", float[2] v"))
 
     class Both(Half):
@@ -450,7 +451,7 @@ def test_a_computed_operand_next_to_the_chain_is_told() -> None:
     (refusal,) = refusals(
         chained("Mul", "Neg")(), graph("c = Neg(w) e = Exp(b) d = Mul(c, e) y = Add(x, d)")
     )
-    assert refusal.reason == "an operator of the chain has another computed operand"
+    assert "computed operand" in refusal.reason
 
 
 @pytest.mark.parametrize(
@@ -458,23 +459,23 @@ def test_a_computed_operand_next_to_the_chain_is_told() -> None:
     [
         ((), {}, "entries are operators"),
         (("Initializer",), {}, "entries are operators"),
-        (("Neg", "Initializer", "Exp"), {}, "at least one of them precedes 'Initializer'"),
+        (("Neg", "Initializer", "Exp"), {}, "precedes 'Initializer'"),
         (
             ("Neg",),
             {"configs": [{}, {}]},
-            "config_patterns has 2 elements, but there are 1 operators",
+            "config_patterns .*2 .* 1 ",
         ),
         (
             ("Neg", "Initializer"),
             {"subs": [{}, {}]},
-            "sub_patterns has 2 elements, but there are 1 operators",
+            "sub_patterns .*2 .* 1 ",
         ),
     ],
 )
 def test_what_no_chain_can_be(entries: tuple[str, ...], more: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         chained(*entries, name="Bad", **more)().anchor_keys()
-    with pytest.raises(NotImplementedError, match="ChainPattern has no entries"):
+    with pytest.raises(NotImplementedError, match="ChainPattern"):
         ChainPattern().anchor_keys()
 
 
@@ -499,9 +500,9 @@ def test_a_registry_keeps_rules_by_pattern() -> None:
     assert [cls.name() for cls in made] == ["FuseNegNeg", "FuseLogExp"]
     assert made[1].arrow() == "Exp(Log(x)) → x"
     assert made == registry.patterns(), "they are made, and compiled, once"
-    with pytest.raises(ValueError, match="NegNeg has a rule of the kind 'fuse' already"):
+    with pytest.raises(ValueError, match=r"NegNeg .*'fuse'"):
         registry.register(first, rule)
-    with pytest.raises(LookupError, match="Sin has no rule of the kind 'fuse'"):
+    with pytest.raises(LookupError, match=r"Sin .*'fuse'"):
         registry.rule_of(chained("Sin"))
 
 
@@ -570,9 +571,7 @@ def test_metadata_of_a_pattern_are_those_of_its_rewrite() -> None:
 def test_a_rule_that_gives_too_much() -> None:
     registry = ChainRegistry("fuse")
     registry.register(chained("Neg"), lambda g, match: (g.op.Sin(match.inputs[0]), "x"))
-    with pytest.raises(
-        XoptimError, match="FuseNeg: apply_pattern gives 2 results, 1 expected"
-    ) as error:
+    with pytest.raises(XoptimError, match=r"FuseNeg: apply_pattern .*2 results, 1 ") as error:
         rewrite(registry.patterns()[0](), "{ y = Neg(x) }")
     assert isinstance(error.value.__cause__, RewriteError)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.catalogue.toys import Install, messages, toy
-from tests.support import parse, types
+from tests.support import parse, types, values_in
 from xoptim import (
     EasyPatternOptimization,
     OptimizationOptions,
@@ -73,7 +73,7 @@ def test_a_group() -> None:
     assert list(group) == ["Zeta", "Alpha"]
     with pytest.raises(UnknownPatternError, match="'cheap'"):
         group.query(Query(["cheap"]))
-    with pytest.raises(UnknownPatternError, match="'Zetta'; did you mean 'Zeta'"):
+    with pytest.raises(UnknownPatternError, match=r"'Zetta'; .*'Zeta'"):
         group.unregister("Zetta")
     group.register("second", Beta)
     assert len(group.query(Query("all"))) == 3
@@ -83,20 +83,16 @@ def test_what_a_group_refuses() -> None:
     group = PatternGroup("canonicalize")
     group.register("Zeta", Zeta)
     for name, pattern in (("Zeta", Beta), ("other", Zeta())):
-        with pytest.raises(ValueError, match="the name 'Zeta' is taken"):
+        with pytest.raises(ValueError, match="'Zeta'"):
             group.register(name, pattern)
-    with pytest.raises(
-        ValueError, match="'Gamma' belongs to the phase 'specialize', not to 'canonicalize'"
-    ):
+    with pytest.raises(ValueError, match=r"'Gamma' .*'specialize', .*'canonicalize'"):
         group.register("Gamma", Gamma)
-    with pytest.raises(
-        TypeError, match="'Simplify' rewrites whole models: register it in the sequence"
-    ):
+    with pytest.raises(TypeError, match="'Simplify'"):
         group.register("Simplify", Simplify)  # type: ignore[arg-type]
     for wrong in (3, int, "Zeta"):
-        with pytest.raises(TypeError, match="a group holds patterns"):
+        with pytest.raises(TypeError, match="patterns"):
             group.register("wrong", wrong)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="the tags of 'Beta' must be strings"):
+    with pytest.raises(TypeError, match=r"tags .*'Beta'"):
         group.register("Beta", Beta, 0.5)  # type: ignore[arg-type]
     assert list(group) == ["Zeta"]
 
@@ -138,18 +134,18 @@ def test_a_sequence() -> None:
     assert list(late) == ["Zeta"]
     early.register("Fused", Fused)
     assert names(sequence.query(Query("all"))) == ["Zeta"]
-    with pytest.raises(UnknownPatternError, match="unknown pattern 'lates'; did you mean 'late'"):
+    with pytest.raises(UnknownPatternError, match=r"'lates'; .*'late'"):
         sequence.unregister("lates")
-    with pytest.raises(UnknownPatternError, match="unknown group 'early'; the groups are: late"):
+    with pytest.raises(UnknownPatternError, match=r"'early'; .*: late"):
         sequence.group("early")
 
 
 def test_what_a_sequence_refuses() -> None:
     sequence, group = PatternSequence(), PatternGroup()
     for plain in (Zeta, Zeta()):
-        with pytest.raises(TypeError, match="put it in a group, or wrap it in a navigator"):
+        with pytest.raises(TypeError, match="navigator"):
             sequence.register("Zeta", plain, 1.0)
-    with pytest.raises(TypeError, match="the position of 'group' must be a number, not 'fast_run'"):
+    with pytest.raises(TypeError, match=r"position .*'group' .*'fast_run'"):
         sequence.register("group", group, "fast_run")  # type: ignore[arg-type]
     group.register("Zeta", Zeta)
     sequence.register("group", group, 1.0)
@@ -163,7 +159,7 @@ def test_what_a_sequence_refuses() -> None:
         with pytest.raises(ValueError, match="is taken"):
             sequence.register(name, entry, 2.0)
     for name, pattern in (("Simplify", Beta), ("simplify", Beta), ("group", Beta)):
-        with pytest.raises(ValueError, match=f"the name '{name}' is taken"):
+        with pytest.raises(ValueError, match=f"'{name}' is taken"):
             group.register(name, pattern)
 
 
@@ -276,11 +272,8 @@ def test_a_broken_pattern_of_a_pack_is_dropped(
 ) -> None:
     install(toy("target"), toy("Wrong", phase="nowhere"), toy("Numbers", tags=(3,)), Zeta)
     assert names(select("all")) == ["Zeta"]
-    assert [message.partition(" is skipped: ")[2] for message in messages(caplog)] == [
-        "the tags of 'Numbers' must be strings",
-        "unknown group 'nowhere'; the groups are: canonicalize, final, lower, specialize, target",
-        "the name 'target' is taken; choose another, or unregister the other pattern",
-    ]
+    reasons = [message.partition(" is skipped: ")[2] for message in messages(caplog)]
+    assert [values_in(reason) for reason in reasons] == [["Numbers"], ["nowhere"], ["target"]]
 
 
 # ---------------------------------------------------------------- words
@@ -358,9 +351,9 @@ def test_the_door(principal: PatternSequence) -> None:
     assert select("Other") == [other]
     assert select("Mine") == select(MinePattern)
     assert names(select("default", drop=["MinePattern"]))[-2:] == ["Alpha", "Gamma"]
-    with pytest.raises(ValueError, match="the name 'Mine' is taken"):
+    with pytest.raises(ValueError, match="'Mine'"):
         register(MinePattern)
-    with pytest.raises(TypeError, match="expected a pattern or its class"):
+    with pytest.raises(TypeError, match="pattern"):
         register(int)  # type: ignore[type-var]
     database().unregister("MinePattern")
     register(MinePattern)
@@ -372,7 +365,7 @@ def test_a_group_of_ones_own(principal: PatternSequence) -> None:
     own.register("Early", toy("Early", exactness="approximate"))
     assert names(select("fast_run")) == ["Beta", "Zeta", "Alpha", "Early", "Gamma", "Fused"]
     assert names(select("own")) == ["Early"]
-    with pytest.raises(ValueError, match="'Zeta' is taken"):
+    with pytest.raises(ValueError, match="'Zeta'"):
         own.register("Zeta", toy("Zeta"))
 
 
@@ -405,13 +398,13 @@ def test_what_is_registered_is_used(install: Install) -> None:
         (
             "exactness",
             "fine",
-            "'Odd': exactness is one of exact, rounding, finite, approximate, not 'fine'",
+            "'Odd': exactness .* exact, rounding, finite, approximate, .*'fine'",
         ),
-        ("status", "new", "'Odd': status is one of stable, preview, deprecated, not 'new'"),
-        ("tags", "acme", r"'Odd': tags is a tuple: \('acme',\)"),
-        ("anchors", (1,), r"'Odd': anchors is a list of words, not \(1,\)"),
-        ("min_opset", "18", "'Odd': min_opset is a whole number, not '18'"),
-        ("priority", True, "'Odd': priority is a whole number, not True"),
+        ("status", "new", "'Odd': status .* stable, preview, deprecated, .*'new'"),
+        ("tags", "acme", r"'Odd': tags .*\('acme',\)"),
+        ("anchors", (1,), r"'Odd': anchors .*\(1,\)"),
+        ("min_opset", "18", "'Odd': min_opset .*'18'"),
+        ("priority", True, "'Odd': priority .* True"),
     ],
 )
 def test_a_pattern_that_says_what_it_cannot_say(
@@ -422,13 +415,12 @@ def test_a_pattern_that_says_what_it_cannot_say(
         PatternGroup().register("Odd", odd)
     install(odd, Zeta)
     assert names(select("all")) == ["Zeta"]
-    assert [text.partition(" is skipped: ")[0] for text in messages(caplog)] == [
-        "pattern Odd of tests.catalogue.toys"
-    ]
+    (text,) = messages(caplog)
+    assert text.startswith("pattern Odd of tests.catalogue.toys is skipped: ")
 
 
 def test_a_name_with_its_suffix_is_the_same_name(principal: PatternSequence) -> None:
-    with pytest.raises(ValueError, match="the name 'Zeta' is taken"):
+    with pytest.raises(ValueError, match="'Zeta'"):
         principal.group("canonicalize").register("ZetaPattern", toy("Another"))
     principal.group("canonicalize").register("another", toy("Another"))
     principal.group("canonicalize").unregister("AnotherPattern")

@@ -110,7 +110,7 @@ def test_op_remove_refuses() -> None:
     [lambda: OpSub("", "Add"), lambda: OpSub("Add", 3), lambda: OpRemove("acme::")],  # type: ignore[arg-type]
 )
 def test_operators_have_names(make: Any) -> None:
-    with pytest.raises(TypeError, match="takes the name of an operator"):
+    with pytest.raises(TypeError, match="operator"):
         make()
 
 
@@ -377,17 +377,15 @@ def test_mistakes(left: Any, right: Any, message: str) -> None:
 
 
 def test_mistakes_in_metadata() -> None:
-    with pytest.raises(TypeError, match="a pattern has no 'colour'; it has after, anchors, "):
+    with pytest.raises(TypeError, match=r"'colour'; .* after, anchors, "):
         OpSub("Add", "Mul", colour="red")
-    with pytest.raises(
-        TypeError, match="exactness is one of exact, rounding, finite, approximate, not 'fine'"
-    ):
+    with pytest.raises(TypeError, match=r"exactness .*'fine'"):
         OpRemove("Add", exactness="fine")
-    with pytest.raises(TypeError, match=r"tags is a tuple: \('mine',\)"):
+    with pytest.raises(TypeError, match=r"tags .*\('mine',\)"):
         PatternSub(("Neg", "x"), "x", tags="mine")
-    with pytest.raises(TypeError, match="phase is one of"):
+    with pytest.raises(TypeError, match="phase"):
         PatternSub(("Neg", "x"), "x", phase="late")
-    with pytest.raises(TypeError, match="interior is 'keep' or 'refuse'"):
+    with pytest.raises(TypeError, match=r"interior .*'keep' .*'refuse'"):
         PatternSub(("Neg", "x"), "x", interior="maybe")  # type: ignore[arg-type]
 
 

@@ -284,7 +284,7 @@ def test_attributes_that_are_not_mentioned_have_their_default() -> None:
         (refusal,) = refusals(
             pattern, f"agraph (float[2,2] x, float[2,2] w, float[2] b) => (y) {body}"
         )
-        assert "is not its default" in refusal.reason
+        assert "default" in refusal.reason
 
 
 def test_a_tensor_as_an_attribute() -> None:
@@ -424,9 +424,7 @@ def test_names_that_are_kept() -> None:
 
 @pytest.mark.parametrize("pairs", [[("q", "t")], [("u", "q")], [("x", "t")]])
 def test_pairs_of_unknown_results(pairs: list[tuple[str, str]]) -> None:
-    with pytest.raises(
-        TextRuleError, match=r"value_name_pairs: unknown result '[qx]' of '(match|replace)'"
-    ):
+    with pytest.raises(TextRuleError, match=r"value_name_pairs: .*'[qx]' .*'(match|replace)'"):
         rule(
             "f (x) => (y) { t = Abs (x) y = Neg (t) }",
             "f (x) => (z) { u = Exp (x) z = Log (u) }",
@@ -517,12 +515,10 @@ def test_a_filter_that_says_no_is_named() -> None:
         "f (x, z) => (y) { y = Sum (x, z) }",
     )
     (refusal,) = refusals(pattern, "agraph (float[2] x, float[1] z) => (y) { y = Pow(x, z) }")
-    assert (refusal.reason, refusal.exit_point) == (
-        "the filter same_shape(x, z) does not hold",
-        "pattern:3",
-    )
+    assert refusal.exit_point == "pattern:3"
+    assert " same_shape(x, z) " in refusal.reason
     (refusal,) = refusals(pattern, "agraph (int64[2] x, int64[2] z) => (y) { y = Pow(x, z) }")
-    assert refusal.reason == "the filter is_float(x) does not hold"
+    assert " is_float(x) " in refusal.reason
 
 
 @pytest.fixture
@@ -572,4 +568,4 @@ def test_filters_in_python() -> None:
     assert find(pattern, "{ y = Relu(z) }") is not None
     assert asked == ["first", "second"] * 2
     (refusal,) = refusals(pattern, "{ y = Relu(x) }")
-    assert refusal.reason == "the filter second does not hold"
+    assert " second " in refusal.reason
