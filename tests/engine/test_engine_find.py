@@ -56,13 +56,11 @@ def test_orders() -> None:
 
 def test_names() -> None:
     assert [strategy_named(name) for name in STRATEGIES] == [first_found, largest_first]
-    with pytest.raises(
-        ValueError, match="unknown strategy 'biggest'; there are: priority, largest"
-    ):
+    with pytest.raises(ValueError, match=r"'biggest'; .*: priority, largest"):
         strategy_named("biggest")
-    with pytest.raises(ValueError, match="unknown strategy 'biggest'"):
+    with pytest.raises(ValueError, match="strategy 'biggest'"):
         tuned(chain("Neg", "Neg"), NegNegPattern, strategy="biggest")
-    with pytest.raises(ValueError, match="unknown strategy ''"):
+    with pytest.raises(ValueError, match="strategy ''"):
         match_patterns(parse(chain("Neg")), None, "")
 
 
@@ -198,7 +196,7 @@ def test_selections_providers_and_operator_sets() -> None:
 
 def test_errors_of_patterns_are_not_hidden() -> None:
     pattern = chained("Gemm", subs=[{"weight": chained("Exp")}])
-    with pytest.raises(TypeError, match="Gemm has no input 'weight'"):
+    with pytest.raises(TypeError, match=r"Gemm .*'weight'"):
         found("agraph (float[2,2] x) => (float[2,2] y) { y = Gemm(x, x) }", pattern)
-    with pytest.raises(XoptimError, match="pattern Gemm failed at 'Gemm': TypeError"):
+    with pytest.raises(XoptimError, match="'Gemm': TypeError"):
         tuned("agraph (float[2,2] x) => (float[2,2] y) { y = Gemm(x, x) }", pattern)

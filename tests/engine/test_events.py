@@ -1,13 +1,14 @@
 """Events of an optimization, for listeners and on standard output."""
 
 import logging
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.engine.rules import AbsNegPattern, NegNegPattern, builder, chain, events, renaming, tuned
-from tests.support import load, node_of
+from tests.support import load, node_of, values_in
 from xoptim.engine.environment import DebugSettings
 from xoptim.engine.events import Event, EventStream, show_log
 
@@ -49,18 +50,16 @@ def test_verbose_is_one_line_a_round(capsys: pytest.CaptureFixture[str]) -> None
     tuned(text, NegNegPattern, verbose=1)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(rounds)
-    assert lines[0] == "[xoptim] agraph round 1: 2 matches, 2 applied, 1 nodes"
-    assert all(line.startswith("[xoptim] agraph round ") for line in lines)
+    assert values_in(lines[0]) == ["1", "2", "2", "1"]
+    assert all("round " in line for line in lines)
 
 
 def test_very_verbose_tells_refusals_with_file_and_line(capsys: pytest.CaptureFixture[str]) -> None:
     tuned(chain("Neg", "Neg", "Exp", "Neg"), NegNegPattern, verbose=11)
     output = capsys.readouterr().out
-    assert "NegNeg refused at " in output
-    assert "rules.py:" in output
-    assert "expected Neg, found Exp" in output
-    assert "[xoptim] matched NegNeg at 'Neg'" in output
-    assert "[xoptim] applied NegNeg at 'Neg' -2 +1 nodes" in output
+    assert re.search(r"NegNeg refused .*Neg.*Exp.*rules\.py:", output)
+    assert re.search("matched NegNeg .*'Neg'", output)
+    assert re.search(r"applied NegNeg .*'Neg' -2 \+1 ", output)
 
 
 @pytest.mark.parametrize(

@@ -97,14 +97,14 @@ def test_the_node_of_the_model_is_named() -> None:
     with pytest.raises(ModelError) as error:
         optimize(parse(text, 23), opset=13)
     said = str(error.value)
-    assert ", which is written for node 'attend' (Attention), cannot be lowered" in said
+    assert "'attend' (Attention)" in said
     assert "tensor(bfloat16)" in said
     assert "\n" not in said
 
 
 def test_a_set_that_is_too_old_is_refused_at_once() -> None:
     seen: list[object] = []
-    with pytest.raises(ModelError, match="operator set 7 or newer, not to 6"):
+    with pytest.raises(ModelError, match=r" 7 .* 6\b"):
         optimize(parse(GELU, 20), opset=6, on_event=seen.append)
     assert seen == []
 
@@ -115,9 +115,7 @@ def test_the_given_model_stays_as_it_was() -> None:
     optimize(proto, opset=17)
     unknown = parse("agraph (float[n] x) => (int32[n] y) { y = BitCast <to = 6> (x) }", 26)
     given = unknown.SerializeToString(deterministic=True)
-    with pytest.raises(
-        ModelError, match="the set does not have it, and ONNX defines no function body for BitCast"
-    ):
+    with pytest.raises(ModelError, match=r"BitCast .* 17: "):
         optimize(unknown, opset=17)
     assert proto.SerializeToString(deterministic=True) == before
     assert unknown.SerializeToString(deterministic=True) == given

@@ -86,7 +86,7 @@ def test_match_returns_something_else(case: str, caplog: pytest.LogCaptureFixtur
     after = optimize(model, patterns=[matching(MATCHES[case])])
     assert types(after) == ["Neg", "Abs"]
     (warning,) = warnings_of(caplog)
-    assert "pattern WrongMatch failed at" in warning
+    assert "WrongMatch failed" in warning
     with pytest.raises(XoptimError, match="WrongMatch failed"):
         optimize(model, patterns=[matching(MATCHES[case])], strict=True)
     assert types(optimize(model, patterns="default")) == ["Abs"], "other patterns are not concerned"

@@ -24,7 +24,7 @@ def test_they_cannot_be_changed() -> None:
 
 @pytest.mark.parametrize("field", ["max_iter", "max_rewrites"])
 def test_numbers(field: str) -> None:
-    with pytest.raises(TypeError, match=f"{field} must be an integer, not 'x'"):
+    with pytest.raises(TypeError, match=f"{field} .*'x'"):
         options(**{field: "x"})
 
 
@@ -33,9 +33,9 @@ def test_patterns() -> None:
     assert [p.name() for p in chosen.selected()] == ["NegNeg"]
     assert options(patterns=None).selected() == []
     assert "TransposeTranspose" in {p.name() for p in options().selected()}
-    with pytest.raises(UnknownPatternError, match="did you mean 'default'"):
+    with pytest.raises(UnknownPatternError, match="'default'"):
         options(patterns="defaul").selected()
-    with pytest.raises(UnknownPatternError, match="'NegNg'; did you mean 'NegNeg'"):
+    with pytest.raises(UnknownPatternError, match=r"'NegNg'; .*'NegNeg'"):
         options(patterns=NegNegPattern, drop=("NegNg",)).selected()
 
 

@@ -127,7 +127,7 @@ def test_damaged_weights_are_noticed_although_nothing_needs_their_numbers() -> N
     weight = numpy_helper.from_array(np.ones(1000, np.float32), "w")
     weight.raw_data = b"12"
     proto.graph.initializer.append(weight)
-    with pytest.raises(ModelError, match="tensor 'w' is damaged: 2 bytes of data, 4000 expected"):
+    with pytest.raises(ModelError, match=r"'w' is damaged: 2 .* 4000 "):
         optimize(proto, patterns=NegNegPattern)
 
 
@@ -173,7 +173,7 @@ def test_the_original_is_compared_with_the_raised_result() -> None:
     proto = parse(OLD, 7)
     raised = optimize(proto, patterns=None, opset=24, verify=True)
     assert raised.opset_import[0].version == 24
-    with pytest.raises(ModelError, match="operator set 7 or newer, not to 6"):
+    with pytest.raises(ModelError, match=r" 7 .* 6\b"):
         optimize(proto, opset=6)
 
 

@@ -213,8 +213,8 @@ def test_a_pattern_that_raises_is_skipped(caplog: pytest.LogCaptureFixture) -> N
         "Exp",
         "Abs",
     ]
-    assert len([r for r in caplog.records if "pattern Broken failed at" in r.getMessage()]) == 1
-    with pytest.raises(Exception, match="pattern Broken failed at"):
+    assert len([r for r in caplog.records if "Broken failed" in r.getMessage()]) == 1
+    with pytest.raises(Exception, match="Broken failed"):
         tuned(chain("Neg"), navigator)
 
 
@@ -262,17 +262,15 @@ def test_what_they_accept() -> None:
 
 
 def test_mistakes() -> None:
-    with pytest.raises(TypeError, match="a ReverseNavigator needs at least one pattern"):
+    with pytest.raises(TypeError, match="ReverseNavigator"):
         ReverseNavigator()
-    with pytest.raises(
-        TypeError, match="Whole rewrites complete models; it cannot be applied at a single node"
-    ):
+    with pytest.raises(TypeError, match="Whole rewrites"):
         TopologicalNavigator(NegNegPattern, global_rewriter(name="Whole")(lambda gr: None))
-    with pytest.raises(TypeError, match="rewrites complete models"):
+    with pytest.raises(TypeError, match="complete models"):
         TopologicalNavigator(TopologicalNavigator(NegNegPattern))
     with pytest.raises(UnknownPatternError):
         TopologicalNavigator("NoSuchPattern")
-    with pytest.raises(TypeError, match="a pass has no 'colour'"):
+    with pytest.raises(TypeError, match="'colour'"):
         TopologicalNavigator(NegNegPattern, colour="red")
 
 

@@ -20,7 +20,7 @@ class Untidy(ModelPass):
 
 
 def test_a_contract_that_is_broken() -> None:
-    with pytest.raises(XoptimError, match="pass Untidy ensures used: nothing reads 'left'"):
+    with pytest.raises(XoptimError, match=r"Untidy ensures used: .*'left'"):
         tuned(chain("Neg", "Abs"), Untidy, remove_unused=False)
     assert types(tuned(chain("Neg", "Abs"), Untidy, remove_unused=False, strict=False)) == [
         "Exp",
@@ -36,7 +36,7 @@ class Hasty(ModelPass):
 
 
 def test_a_requirement_that_is_not_met() -> None:
-    with pytest.raises(XoptimError, match="pass Hasty requires used: nothing reads 'u'"):
+    with pytest.raises(XoptimError, match=r"Hasty requires used: .*'u'"):
         tuned(
             "agraph (float[2] x) => (float[2] y) { u = Neg(x) y = Abs(x) }",
             Hasty,

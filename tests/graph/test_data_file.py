@@ -125,7 +125,7 @@ def test_a_file_that_became_shorter_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12345")
     with (
         (tmp_path / "b").open("wb", buffering=0) as stream,
-        pytest.raises(OSError, match="was truncated while it was copied"),
+        pytest.raises(OSError, match="truncated"),
     ):
         copy_range(tmp_path / "a", 0, 100_000, stream, 0)
 
@@ -135,7 +135,7 @@ def test_room_on_the_disk_is_looked_at_before_anything_is_written(
 ) -> None:
     tensor = stored(np.ones((512, 512), np.float32), tmp_path / "in")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1_000_000))
-    with pytest.raises(OSError, match="1,048,576 bytes are needed, 1,000,000 are free"):
+    with pytest.raises(OSError, match=r"1,048,576 .* 1,000,000 "):
         write(tensor, tmp_path / "out")
     assert (tmp_path / "out").stat().st_size == 0
 

@@ -229,7 +229,7 @@ def test_a_captured_result_must_not_disappear() -> None:
         "=> (a) { }> }"
     )
     before = text_of(model)
-    with pytest.raises(RewriteError, match="'a' is removed but still read"):
+    with pytest.raises(RewriteError, match="'a' is removed"):
         replace(model.graph, [node_of(model, "Neg")], [])
     assert text_of(model) == before
     verify(model)
@@ -310,7 +310,7 @@ def test_a_subgraph_at_any_depth_of_a_new_node_is_recorded_by_the_commit_only(re
     if result == "y":
         replace(graph, [old], [new])
     else:
-        with pytest.raises(RewriteError, match="'y' is removed but still read"):
+        with pytest.raises(RewriteError, match="'y' is removed"):
             replace(graph, [old], [new])
     verify(model)
 
@@ -380,7 +380,7 @@ def test_an_operator_that_does_not_take_the_type() -> None:
     )
     graph = load(text, 21).graph
     new = [Node("Cast", ["x"], ["c"], {"to": 17}), Node("Expand", ["c", "s"], ["y"])]
-    with pytest.raises(Declined, match="Expand takes no operand of type float8e4m3fn"):
+    with pytest.raises(Declined, match=r"Expand .* float8e4m3fn"):
         replace(graph, list(graph.nodes), new)
     assert types(graph) == ["Expand", "Cast"]
     assert types(optimize(parse(text, 21), strict=True)) == ["Expand", "Cast"]

@@ -132,7 +132,7 @@ def test_a_model_with_its_weights(hub: dict[str, str], tmp_path: Path) -> None:
     assert not any(word.startswith("GET onnx/") for word in Hub.asked)
     done = xopt(folder, hub, "hf://org/repo/onnx/model.onnx", "-q", "--in-place")
     assert done.returncode == 2
-    assert "MODEL was downloaded: give a file to write with -o FILE" in done.stderr
+    assert "downloaded" in done.stderr
 
 
 def test_from_python(hub: dict[str, str], tmp_path: Path) -> None:
@@ -235,14 +235,14 @@ def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Served:
 )
 def test_weights_in_the_place_of_bookkeeping(served: Served, location: str) -> None:
     hub = served({"model.onnx": located(location)})
-    with pytest.raises(ModelError, match="is in a folder of huggingface_hub"):
+    with pytest.raises(ModelError, match="folder of huggingface_hub"):
         local_file("hf://org/repo/model.onnx")
     assert hub.asked == ["model.onnx"]
 
 
 def test_weights_in_the_place_of_bookkeeping_seen_from_a_folder(served: Served) -> None:
     hub = served({"onnx/model.onnx": located("../.cache/x", "../../.cache/y")})
-    with pytest.raises(ModelError, match=r"its external data '\.cache/x' is in a folder"):
+    with pytest.raises(ModelError, match=r"'\.cache/x'"):
         local_file("hf://org/repo/onnx/model.onnx")
     assert hub.asked == ["onnx/model.onnx"]
 
@@ -257,18 +257,18 @@ def test_the_number_of_files(served: Served, monkeypatch: pytest.MonkeyPatch) ->
     local_file("hf://org/repo/m.onnx")
     assert hub.asked == ["m.onnx", "b", "more8"]
     hub = served({"n.onnx": located("a", "b", "c")})
-    with pytest.raises(ModelError, match="its weights are in 3 files, more than 2"):
+    with pytest.raises(ModelError, match=r" 3 files, .* 2"):
         local_file("hf://org/repo/n.onnx")
     assert hub.asked == ["n.onnx"]
 
 
 @pytest.mark.parametrize(
     ("size", "reason"),
-    [(1 << 31, "it has 2,147,483,648 bytes, more than 2,147,483,647"), (1 << 62, "it has")],
+    [(1 << 31, r"2,147,483,648 .* 2,147,483,647"), (1 << 62, f"{1 << 62:,} ")],
 )
 def test_the_size_of_a_model(served: Served, size: int, reason: str) -> None:
     hub = served({"m.onnx": located()}, size)
-    with pytest.raises(ModelError, match=f"cannot download 'm.onnx' of 'org/repo': {reason}"):
+    with pytest.raises(ModelError, match=f"'m.onnx' of 'org/repo': .*{reason}"):
         local_file("hf://org/repo/m.onnx")
     assert hub.asked == []
 
@@ -277,7 +277,7 @@ def test_weights_that_the_disk_has_no_room_for(served: Served) -> None:
     hub = served({"m.onnx": located("w"), "w": bytes(4)})
     local_file("hf://org/repo/m.onnx")
     served({"m.onnx": located("v"), "v": bytes(4)}, 1 << 60)
-    with pytest.raises(ModelError, match="'v' of 'org/repo': No space left on device: 1,152,"):
+    with pytest.raises(ModelError, match=r"'v' of 'org/repo': .*: 1,152,"):
         local_file("hf://org/repo/m.onnx")
     assert hub.asked == ["m.onnx", "w"]
 
@@ -304,7 +304,7 @@ def test_a_cache_of_another_user(served: Served, monkeypatch: pytest.MonkeyPatch
     folder = local_file("hf://org/repo/m.onnx").parents[3]
     assert (folder.name, folder.stat().st_mode & 0o777) == ("hub", 0o700)
     monkeypatch.setattr("os.getuid", lambda: folder.stat().st_uid + 1)
-    with pytest.raises(ModelError, match="it belongs to another user; set XDG_CACHE_HOME"):
+    with pytest.raises(ModelError, match=r"another user; .*XDG_CACHE_HOME"):
         local_file("hf://org/repo/m.onnx")
     assert hub.asked == ["m.onnx"]
 
@@ -321,7 +321,7 @@ def test_each_revision_has_a_folder(served: Served) -> None:
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xoptim.graph.hub._hub", _Missing())
-    with pytest.raises(ModelError, match=r"needs huggingface_hub: pip install 'xoptim\[hub\]'"):
+    with pytest.raises(ModelError, match=r"huggingface_hub: .*'xoptim\[hub\]'"):
         local_file("hf://org/repo/model.onnx")
 
 

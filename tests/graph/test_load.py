@@ -1,5 +1,6 @@
 import gc
 import logging
+import re
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ def value(name: str, *shape: int | str) -> onnx.ValueInfoProto:
 def test_nodes_out_of_order_are_sorted_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "xoptim"):
         model = load(UNSORTED)
-    assert "'agraph' are not in topological order" in caplog.text
+    assert re.search("'agraph' .*topological order", caplog.text)
     assert types(model) == ["Exp", "Neg", "Abs", "Relu"]
     assert model.graph.info_of("y").rank == 1
     verify(model)
@@ -40,7 +41,7 @@ def test_captures_of_later_results_are_sorted(caplog: pytest.LogCaptureFixture) 
             "else_branch = e () => (float[n] q) { q = Abs(x) }> a = Exp(x) }"
         )
         assert types(model) == ["Exp", "If"]
-        assert "not in topological order" in caplog.text
+        assert "topological order" in caplog.text
         verify(model)
 
 
@@ -102,11 +103,11 @@ def test_models_that_are_not_graphs(text: str, message: str) -> None:
 
 def test_declared_twice() -> None:
     proto = helper.make_model(helper.make_graph([], "g", [value("x"), value("x")], []))
-    with pytest.raises(ModelError, match="input 'x' is declared twice"):
+    with pytest.raises(ModelError, match=r"input 'x' .*twice"):
         load_model(proto)
     weight = numpy_helper.from_array(np.zeros(1), "w")
     proto = helper.make_model(helper.make_graph([], "g", [], [], [weight, weight]))
-    with pytest.raises(ModelError, match="initializer 'w' is defined twice"):
+    with pytest.raises(ModelError, match=r"initializer 'w' .*twice"):
         load_model(proto)
     with pytest.raises(ModelError, match="no graph"):
         load_model(onnx.ModelProto())
@@ -199,7 +200,7 @@ def test_functions_that_call_themselves(bodies: list[str]) -> None:
     functions = " ".join(
         f'<domain: "l", opset_import: ["" : 18, "l" : 1]> {body}' for body in bodies
     )
-    with pytest.raises(ModelError, match="local function 'f' calls itself"):
+    with pytest.raises(ModelError, match="'f' calls itself"):
         load(f"agraph (float[n] x) => (float[n] y) {{ y = l.f(x) }} {functions}", domains={"l": 1})
 
 

@@ -131,7 +131,7 @@ def test_where_they_disagree_the_operators_win(
     with caplog.at_level(logging.WARNING, "xoptim"):
         graph = load_model(proto).graph
     assert shape(graph, "z") == ["N", "3"]
-    assert "value_info of 'y' contradicts the operators" in caplog.text
+    assert "value_info of 'y'" in caplog.text
 
 
 def test_a_length_of_at_most_1_may_be_declared_as_1(caplog: pytest.LogCaptureFixture) -> None:
@@ -145,9 +145,7 @@ def test_a_length_of_at_most_1_may_be_declared_as_1(caplog: pytest.LogCaptureFix
         assert not caplog.text
         assert shape(graph, "y") == ["min(N, 1)", "4"], "it may be empty"
         load(text)
-    assert "value_info of 'w' contradicts the operators" in caplog.text, (
-        "a length of at most 2 may be stale"
-    )
+    assert "value_info of 'w'" in caplog.text, "a length of at most 2 may be stale"
 
 
 def test_new_nodes_and_their_readers() -> None:

@@ -157,6 +157,6 @@ def test_weights_of_the_original_are_not_overwritten(tmp_path: Path) -> None:
     model = weighty(tmp_path / "in", 1)
     with (
         Draft(tmp_path / "in" / "w.bin") as draft,
-        pytest.raises(ModelError, match="it holds weights of the model"),
+        pytest.raises(ModelError, match="holds weights"),
     ):
         draft.export(model)

@@ -105,9 +105,9 @@ def test_a_wrong_count_is_found_without_reading_the_numbers() -> None:
     # only the usual types are checked ahead
     StoredTensor(tensor_proto(data_type=9, dims=[2])).check_count()
     StoredTensor(external(location="nothing")).check_count()
-    with pytest.raises(ModelError, match="'w' is damaged: 1 numbers, 2 expected"):
+    with pytest.raises(ModelError, match=r"'w' is damaged: 1 .* 2 "):
         StoredTensor(tensor_proto(data_type=1, dims=[2], float_data=[1.0])).check_count()
-    with pytest.raises(ModelError, match="'w' is damaged: 4 bytes of data, 8 expected"):
+    with pytest.raises(ModelError, match=r"'w' is damaged: 4 .* 8 "):
         StoredTensor(tensor_proto(data_type=1, dims=[2], raw_data=b"1234")).check_count()
 
 

@@ -65,14 +65,14 @@ def test_a_backslash_does_not_leave_the_folder(tmp_path: Path) -> None:
     (tmp_path / "w.bin").write_bytes(WEIGHT.tobytes())
     (tmp_path / "inner").mkdir()
     path = saved(tmp_path / "inner", "..\\w.bin")
-    with pytest.raises(ModelError, match="outside the model's folder"):
+    with pytest.raises(ModelError, match="outside"):
         optimize(path)
 
 
 def test_the_message_has_one_backslash(tmp_path: Path) -> None:
     with pytest.raises(ModelError) as error:
         optimize(saved(tmp_path, "inner\\w.bin"))
-    assert "inner\\w.bin' is missing; put it next to the model" in str(error.value)
+    assert "inner\\w.bin' is missing" in str(error.value)
     assert "\\\\" not in str(error.value)
     assert quoted("a\\b\n") == "'a\\b\\n'"
 
