@@ -2,14 +2,17 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from xoptim.facts.dtypes import Tolerance
+from xoptim.verification import ComparisonRules, Value, compare_values
 from xoptim.verification.inputs.branches import Body
 from xoptim.verification.judging.compare import Comparison
 from xoptim.verification.judging.judge import values_text
 from xoptim.verification.judging.report import Noise, RunReport, VerificationReport
 
+ARRAY = np.ones(2, np.float32)
 BRANCHES = tuple(f"branch 'then' of If '{name}'" for name in "abc")
 
 
@@ -127,3 +130,19 @@ def test_branches_and_trips_that_were_missed() -> None:
     assert loop.missed([1]) == ["no trip of Loop 'l'", "several trips of Loop 'l'"]
     assert Body("l", "Loop", "body").missed([2]) == []
     assert Body("s", "Scan", "body").missed([0]) == ["the body of Scan 's'"]
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "text"),
+    [
+        (None, ARRAY, "a tensor instead of nothing"),
+        ([ARRAY], ARRAY, "a tensor instead of a sequence"),
+        ([ARRAY, ARRAY], [ARRAY], "1 items instead of 2"),
+        ({3: 1.0, 4: 0.5}, {3: 1.0}, "keys 3 instead of 3, 4"),
+        (ARRAY, ARRAY.astype(np.float64), "double instead of float"),
+        (ARRAY[:, np.newaxis], ARRAY, "shape [2] instead of [2, 1]"),
+    ],
+)
+def test_differences_of_two_values(expected: Value, actual: Value, text: str) -> None:
+    (found,) = compare_values("y", expected, actual, ComparisonRules())
+    assert found.message == text
