@@ -302,10 +302,7 @@ def test_a_target_that_holds_the_weights(xopt: Xopt) -> None:
 
 def _check_target(xopt: Xopt, weights: bytes) -> None:
     for target in ("long.bin", "alias.bin", "inner/../long.bin"):
-        assert (
-            "holds weights of the input; write somewhere else"
-            in xopt("model.onnx", "-o", target).error
-        )
+        assert "holds weights" in xopt("model.onnx", "-o", target).error
     assert Path("long.bin").read_bytes() == weights
 
 
@@ -316,5 +313,5 @@ def _check_target(xopt: Xopt, weights: bytes) -> None:
 )
 def test_weights_within_the_model_itself(xopt: Xopt) -> None:
     given = write(external("model.onnx")()).read_bytes()
-    assert "holds weights of the input" in xopt("model.onnx", "--in-place").error
+    assert "holds weights" in xopt("model.onnx", "--in-place").error
     assert Path("model.onnx").read_bytes() == given

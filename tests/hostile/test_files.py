@@ -1,5 +1,6 @@
 """Files that are not models, and paths that are not files."""
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from onnx import numpy_helper
 from tests.cli.command import RELU, TRANSPOSES, Xopt, types_in, write
 from tests.hostile.cases import PLAIN, Case, check, listed, refused, text
 from tests.hostile.process import measure
+from tests.support import values_in
 
 pytestmark = pytest.mark.slow
 
@@ -111,11 +113,9 @@ def test_a_model_with_one_byte_changed(xopt: Xopt) -> None:
     "error: “cannot read 'model.onnx': No such file or directory”",
 )
 def test_a_file_that_is_missing(xopt: Xopt) -> None:
-    assert xopt("model.onnx").error == "cannot read 'model.onnx': No such file or directory"
-    assert (
-        xopt("folder/model.onnx", "-o", "here.onnx").error
-        == "cannot read 'folder/model.onnx': No such file or directory"
-    )
+    for name in ("model.onnx", "folder/model.onnx"):
+        error = xopt(name, "-o", "here.onnx").error
+        assert error == f"cannot read {name!r}: {os.strerror(errno.ENOENT)}"
     assert not list(Path().iterdir())
 
 
@@ -123,17 +123,15 @@ def test_a_file_that_is_missing(xopt: Xopt) -> None:
 def test_a_folder(xopt: Xopt) -> None:
     Path("model.onnx").mkdir()
     for more in ((), ("--in-place",)):
-        assert xopt("model.onnx", *more).error == "cannot read 'model.onnx': Is a directory"
+        error = xopt("model.onnx", *more).error
+        assert error == f"cannot read 'model.onnx': {os.strerror(errno.EISDIR)}"
     assert [path.name for path in Path().iterdir()] == ["model.onnx"]
 
 
 @listed("file-device", "a device", "error: “… it is a device, not a file”")
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="devices of POSIX")
 def test_a_device(xopt: Xopt) -> None:
-    assert (
-        xopt("/dev/zero", "-o", "out.onnx").error
-        == "cannot read '/dev/zero': it is a device, not a file"
-    )
+    assert values_in(xopt("/dev/zero", "-o", "out.onnx").error) == ["/dev/zero"]
 
 
 @listed("file-pipe", "a pipe", "read as a file")
@@ -165,7 +163,7 @@ def test_a_link_to_itself(xopt: Xopt) -> None:
 )
 def test_a_file_that_may_not_be_read(xopt: Xopt) -> None:
     write(RELU).chmod(0)
-    assert xopt("model.onnx").error == "cannot read 'model.onnx': Permission denied"
+    assert xopt("model.onnx").error == f"cannot read 'model.onnx': {os.strerror(errno.EACCES)}"
 
 
 @listed(
@@ -179,10 +177,7 @@ def test_a_file_larger_than_a_protobuf() -> None:
     with Path("model.onnx").open("wb") as stream:
         stream.truncate(3 << 30)
     measured = measure("model.onnx")
-    assert (
-        "a protobuf ends at 2 GiB; weights beyond that have to be external data"
-        in measured.outcome.error
-    )
+    assert " 2 GiB; " in measured.outcome.error
     assert measured.megabytes < 1000
 
 
@@ -197,4 +192,4 @@ def test_weights_in_place_of_the_model(xopt: Xopt) -> None:
     onnx.save(
         model, "model.onnx", save_as_external_data=True, location="model.data", size_threshold=0
     )
-    assert "'model.data' is not an ONNX model" in xopt("model.data").error
+    assert xopt("model.data").error.startswith("'model.data' is not ")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import RELU, TRANSPOSES, Xopt, write
+from tests.support import values_in
 from xoptim.system.git import git, program
 
 pytestmark = [
@@ -93,7 +94,7 @@ def test_no_program_of_a_repository_runs(xopt: Xopt, marker: Path) -> None:
     write(RELU.replace("[batch,4]", "[a,b]"))
     outcome = xopt("check", "model.onnx", "--against", "main")
     assert (outcome.code, outcome.err) == (0, "")
-    assert "against main: equal" in outcome.out
+    assert " main: equal" in outcome.out
     assert not marker.exists()
 
 
@@ -109,7 +110,7 @@ def test_nothing_is_fetched_by_a_program(xopt: Xopt, marker: Path) -> None:
     assert marker.exists(), "git itself runs it"
     marker.unlink()
     error = xopt("check", "model.onnx", "--against", "main").error
-    assert "'model.onnx' at 'main' is not on this machine; fetch it with git" in error
+    assert "'model.onnx' at 'main' " in error
     assert not marker.exists()
 
 
@@ -117,7 +118,7 @@ def test_a_revision_is_not_an_option(xopt: Xopt) -> None:
     write(TRANSPOSES)
     commit()
     error = xopt("check", "model.onnx", "--against=--output=stolen").error
-    assert error == "there is no revision '--output=stolen'"
+    assert values_in(error) == ["--output=stolen"]
 
 
 def test_git_in_the_current_folder_is_not_run(
@@ -133,7 +134,7 @@ def test_git_in_the_current_folder_is_not_run(
     assert not (tmp_path / "ran").exists()
     monkeypatch.setenv("PATH", ".")
     assert program("git") is None
-    assert xopt("check", "model.onnx", "--against", "main").error == "git is not installed"
+    assert xopt("check", "model.onnx", "--against", "main").error.startswith("git ")
 
 
 def test_large_files_are_read_from_the_local_storage(xopt: Xopt) -> None:
@@ -160,4 +161,4 @@ def test_links_at_a_revision_are_refused(xopt: Xopt) -> None:
     Path("model.onnx").unlink()
     write(TRANSPOSES)
     error = xopt("check", "model.onnx", "--against", "main").error
-    assert error == "'model.onnx' is not a file at 'main'"
+    assert values_in(error) == ["model.onnx", "main"]

@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.command import RELU, Xopt, files, write
 from tests.hostile.cases import listed
+from tests.support import values_in
 
 posix = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="kinds of files of POSIX")
 FEW = "agraph (float[n,2] x) => (float[n,2] y) { a = Abs(x) y = Abs(a) }"
@@ -144,7 +145,7 @@ def test_huge_texts(xopt: Xopt, place: str) -> None:
     write(FEW)
     Path("special").touch()
     os.truncate("special", 1 << 40)
-    assert "it has more than " in xopt(*PLACES[place]).error
+    assert " bytes" in xopt(*PLACES[place]).error
 
 
 @listed(
@@ -160,9 +161,8 @@ def test_test_data_larger_than_memory(xopt: Xopt, monkeypatch: pytest.MonkeyPatc
         value = onnx.numpy_helper.from_array(np.ones((100, 2), np.float32))
         (folder / "input_0.pb").write_bytes(value.SerializeToString())
     monkeypatch.setattr("xoptim.verification.inputs.feeding.available_memory", lambda: 2000)
-    assert xopt("model.onnx", "--test-data", "data").error == (
-        "the test data in 'data' has 2.4 kB, and 2.0 kB of memory is free"
-    )
+    error = xopt("model.onnx", "--test-data", "data").error
+    assert values_in(error) == ["data", "2.4", "2.0"]
 
 
 @listed(

@@ -31,7 +31,7 @@ def test_names_of_files(xopt: Xopt, name: str) -> None:
     found = command_in(xopt("explain", name, "Gelu", "--matches").out)
     assert found == ["xopt", "explain", name, "Gelu"]
     error = xopt(name, "other.onnx").error
-    assert f"`xopt {shlex.quote(name)} -o other.onnx` writes there" in error
+    assert f"`xopt {shlex.quote(name)} -o other.onnx` " in error
 
 
 def test_names_of_folders(xopt: Xopt) -> None:
@@ -53,10 +53,7 @@ def test_names_of_outputs(xopt: Xopt) -> None:
     gather, unsqueeze = model.graph.node
     model.graph.output[1].name = gather.output[0] = unsqueeze.input[0] = RUN
     write(model)
-    assert (
-        f"`--drop-output '{RUN}'` removes it"
-        in xopt("explain", "model.onnx", "GatherUnsqueeze").out
-    )
+    assert f"`--drop-output '{RUN}'` " in xopt("explain", "model.onnx", "GatherUnsqueeze").out
 
 
 def test_names_of_dimensions() -> None:

@@ -2,6 +2,7 @@
 file is left.
 """
 
+import errno
 import os
 import shutil
 import signal
@@ -18,7 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.cli.command import TRANSPOSES, Xopt, files, types_in, write
 from tests.hostile.cases import listed
 from tests.hostile.process import finish, start, wait_for
-from tests.support import parse
+from tests.support import parse, values_in
 
 pytestmark = pytest.mark.slow
 
@@ -72,7 +73,7 @@ def test_a_full_disk(more: tuple[str, ...]) -> None:
     process = start(
         "model.onnx", "-o", "out.onnx", *PLAINLY, *more, limit=("RLIMIT_FSIZE", 100_000)
     )
-    assert finish(process).error == "cannot write 'out.onnx': File too large"
+    assert finish(process).error == f"cannot write 'out.onnx': {os.strerror(errno.EFBIG)}"
     assert files() == {"model.onnx", "out.onnx", "out.onnx.data"}
     assert Path("out.onnx").read_bytes() == Path("out.onnx.data").read_bytes() == OLD
 
@@ -102,8 +103,7 @@ def test_a_small_disk(xopt: Xopt, small_disk: Path, more: tuple[str, ...]) -> No
     target = small_disk / "out.onnx"
     target.write_bytes(OLD)
     error = xopt("model.onnx", "-o", target, *PLAINLY, *more).error
-    assert error.startswith(f"cannot write '{target}': No space left on device: ")
-    assert " bytes are needed, " in error
+    assert error.startswith(f"cannot write '{target}': {os.strerror(errno.ENOSPC)}: ")
     assert [(path.name, path.read_bytes()) for path in small_disk.iterdir()] == [("out.onnx", OLD)]
     write(TRANSPOSES)
     assert xopt("model.onnx", "-o", target, *PLAINLY) == (0, "", "")
@@ -144,7 +144,7 @@ def test_a_disk_that_is_read_only(xopt: Xopt, small_disk: Path) -> None:
 def test_a_target_that_is_a_folder(xopt: Xopt) -> None:
     write(TRANSPOSES)
     Path("folder").mkdir()
-    assert xopt("model.onnx", "-o", "folder").error == "'folder' is a folder; give a file name"
+    assert values_in(xopt("model.onnx", "-o", "folder").error) == ["folder"]
     assert files() == {"model.onnx", "folder"}
 
 
@@ -155,8 +155,7 @@ def test_a_target_that_is_a_folder(xopt: Xopt) -> None:
 )
 def test_a_target_in_a_folder_that_is_missing(xopt: Xopt) -> None:
     write(TRANSPOSES)
-    error = xopt("model.onnx", "-o", "a/b.onnx").error
-    assert error == "the folder 'a' does not exist; create it first"
+    assert values_in(xopt("model.onnx", "-o", "a/b.onnx").error) == ["a"]
     assert files() == {"model.onnx"}
 
 
@@ -171,9 +170,7 @@ def test_a_target_that_is_the_input(xopt: Xopt) -> None:
     Path("link.onnx").symlink_to("model.onnx")
     os.link("model.onnx", "hard.onnx")
     for name in ("model.onnx", "./model.onnx", "link.onnx", "hard.onnx"):
-        assert (
-            "is the input; use --in-place to overwrite it" in xopt("model.onnx", "-o", name).error
-        )
+        assert "--in-place" in xopt("model.onnx", "-o", name).error
     assert Path("model.onnx").read_bytes() == given
 
 

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 from lab.fuzzing.run import Limits
 from tests.cli.command import RELU, Xopt, files, write
 from tests.hostile.cases import Case, check, listed, not_verified, optimized, refused
-from tests.support import parse
+from tests.support import parse, values_in
 from xoptim import optimize
 from xoptim.facts.assumptions import ENTRY, Assumptions, SizeFact
 from xoptim.facts.dim_formulas import formula_of
@@ -269,10 +269,8 @@ def test_options(xopt: Xopt, words: tuple[str, ...], message: str) -> None:
 
 def test_a_position_of_many_digits(xopt: Xopt) -> None:
     write(RELU)
-    assert (
-        "no node or result is called"
-        in xopt("explain", "model.onnx", "Gelu", "--at", f"#{DIGITS}").error
-    )
+    error = xopt("explain", "model.onnx", "Gelu", "--at", f"#{DIGITS}").error
+    assert f"'#{DIGITS[:20]}" in error
 
 
 def test_memory_of_many_digits(xopt: Xopt) -> None:
@@ -285,7 +283,7 @@ def test_memory_of_many_digits(xopt: Xopt) -> None:
 
 def test_more_threads_than_any_machine_has(xopt: Xopt) -> None:
     write(RELU)
-    assert "is not in the range" in xopt("bench", "model.onnx", "--threads", DIGITS[:30]).error
+    assert "'--threads'" in xopt("bench", "model.onnx", "--threads", DIGITS[:30]).error
 
 
 def test_the_message_of_onnxruntime_is_read_in_part() -> None:
@@ -337,7 +335,7 @@ def test_texts_that_grow_are_not_folded(operator: str) -> None:
 @pytest.mark.parametrize("kind", DEEP)
 def test_text_forms_that_are_nested_deeply(xopt: Xopt, kind: str) -> None:
     Path("model.onnxtxt").write_text(DEEP[kind], encoding="utf-8")
-    assert "is nested too deeply" in xopt("model.onnxtxt", "-o", "new.onnx").error
+    assert "too deeply" in xopt("model.onnxtxt", "-o", "new.onnx").error
     assert is_too_deep(DEEP[kind])
     assert files() == {"model.onnxtxt"}
 
@@ -354,7 +352,7 @@ def test_rules_that_are_nested_deeply(xopt: Xopt, body: str) -> None:
     Path("rules.onnxtxt").write_text(
         f"match (x) => (y) {{ {body} }}\nreplace (x) => (y) {{ y = Neg(x) }}", encoding="utf-8"
     )
-    assert "nested too deeply" in xopt("model.onnx", "--rewrite", "rules.onnxtxt").error
+    assert "too deeply" in xopt("model.onnx", "--rewrite", "rules.onnxtxt").error
 
 
 @pytest.mark.parametrize(
@@ -383,7 +381,7 @@ def test_the_depth_of_a_text(given: str, deep: bool) -> None:
 )
 def test_numbers_in_text_forms(xopt: Xopt, size: str) -> None:
     Path("model.onnxtxt").write_text(size, encoding="utf-8")
-    assert "a number in it is too large" in xopt("model.onnxtxt", "-o", "new.onnx").error
+    assert "too large" in xopt("model.onnxtxt", "-o", "new.onnx").error
 
 
 @pytest.mark.parametrize("kind", ["V7", "V4", "M8[s]", "f4,i4"])
@@ -394,7 +392,7 @@ def test_values_of_other_types(xopt: Xopt, kind: str) -> None:
     if kind == "V4":  # the bytes of a float
         assert outcome.code == 0
     else:
-        assert "the values of input 'x' are" in outcome.error
+        assert values_in(outcome.error)[0] == "x"
 
 
 @pytest.mark.parametrize(
@@ -405,7 +403,7 @@ def test_project_files_of_others(xopt: Xopt, content: str) -> None:
     write(RELU)
     Path("pyproject.toml").write_text(content, encoding="utf-8")
     assert xopt("model.onnx", "-o", "new.onnx").code == 0
-    assert "has no table [tool.xoptim]" in xopt("model.onnx", "--config", "pyproject.toml").error
+    assert "[tool.xoptim]" in xopt("model.onnx", "--config", "pyproject.toml").error
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such names")
