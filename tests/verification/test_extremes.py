@@ -462,9 +462,10 @@ def test_an_end_where_nothing_can_be_told_says_nothing(opset: int, is_told: bool
     report = check(parse(original, opset), parse(other, opset), exactness="rounding")
     assert report.status == "equal", report.reason
     assert any(run.is_probe and not run.comparisons[0].ok for run in report.runs)
-    assert any(re.search("sensitive .*batch=", note) for note in report.notes)
-    wrong = f"{head} {{ {factor} p = Mul(n, n) q = Mul(p, n) t = Mul(c, q) y = Cos(t) }}"
-    assert check(original, wrong, exactness="rounding").status == "different"
+    is_untold = any(re.search("sensitive .*batch=", note) for note in report.notes)
+    assert is_untold != is_told
+    wrong = parse(original.replace("Sin", "Cos"), opset)
+    assert check(parse(original, opset), wrong, exactness="rounding").status == "different"
 
 
 @pytest.mark.slow
