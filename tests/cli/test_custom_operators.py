@@ -58,9 +58,9 @@ def test_every_command_that_runs_models_has_the_option() -> None:
         for name, command in group.commands.items()
         if any("--provider" in p.opts for p in command.params)
     }
-    others = {"diff", "check", "batch", "place"}
+    others = {"diff", "check", "extract", "batch", "place"}
     assert has == COMMANDS.keys() | others, (
-        "two run models if asked; batch hands its options on; place loads models"
+        "three run models if asked; batch hands its options on; place loads models"
     )
     assert runs - has <= {"explain", "doctor"}, "these only match patterns"
 
