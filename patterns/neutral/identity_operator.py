@@ -320,7 +320,7 @@ class IdentitySlicePattern(_IdentityOperator):
         # (2)
         return (
             everything
-            or g.same_shape(m.x, m.outputs[0])
+            or keeps_shape(g, m.nodes[0])
             or self.none(m.nodes[0], msg="the Slice may drop elements")
         )
 

@@ -58,3 +58,11 @@ def test_the_only_computed_dimension_of_a_reshape_is_inferred() -> None:
         )
         assert _operators(text) == ["Reshape"]
         assert len(_operators(text.replace("(b, n, m, four)", "(m, n, e, four)"))) > 1, "two"
+
+
+def test_a_slice_is_not_dropped_for_declared_names() -> None:
+    text = (
+        "agraph (float[a,b] x, int64[1] k) => (float[p,q] y) <float[a,b] s, int64[1] z = {0}, "
+        "int64[1] one = {1}> { s = Slice(x, z, k, one) y = Relu(s) }"
+    )
+    assert _operators(text) == ["Slice", "Relu"]
