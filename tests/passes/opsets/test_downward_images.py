@@ -1,8 +1,12 @@
 import numpy as np
+import onnx
 import pytest
 
 from tests.passes.opsets.lowered import check, reason
 from tests.passes.opsets.raised import numbers
+from tests.support import load
+from xoptim.graph.export import export_model
+from xoptim.passes.opsets.lowering import lower_model
 
 X = {"x": numbers(1, 2, 4, 6)}
 
@@ -51,6 +55,20 @@ def test_sizes_at_run_time() -> None:
     )
     feeds = X | {"k": np.array([8, 3])}
     assert check(text, 19, 17, feeds) == ["Shape", "ScatterElements", "Resize"]
+
+
+def test_the_region_of_some_axes_at_run_time() -> None:
+    """onnxruntime reads regions of float32 only; other runtimes take all types of ONNX."""
+    text = (
+        "agraph (float[1,2,4,6] x, float[4] q) => (float[a,b,c,d] y) <int64[2] k = {8, 3}> "
+        '{ y = Resize <axes = [2, 3], coordinate_transformation_mode = "tf_crop_and_resize", '
+        'mode = "linear"> (x, q, , k) }'
+    )
+    feeds = X | {"q": np.array([0.25, 0, 1, 0.5], np.float32)}
+    assert check(text, 19, 17, feeds)[-1] == "Resize"
+    model = load(text.replace("float[4] q", "double[4] q"), 19)
+    lower_model(model, 17)
+    onnx.checker.check_model(export_model(model), full_check=True)
 
 
 def test_scaled_indices() -> None:

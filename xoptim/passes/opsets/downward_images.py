@@ -3,7 +3,9 @@
 from typing import Final
 
 import numpy as np
+from onnx import TensorProto
 
+from xoptim.facts.dtypes import numpy_dtype
 from xoptim.passes.opsets.call import Adapter, OpsetCall, Refused
 from xoptim.passes.opsets.downward_forms import no_value
 from xoptim.passes.opsets.downward_operands import counted_from_start
@@ -60,7 +62,8 @@ def all_axes(call: OpsetCall) -> None:
         raise Refused("it names axes, and the rank is unknown")
     indices = np.array(counted_from_start(axes, rank), np.int64)
     if call.has_input(1):
-        region = call.constant(np.repeat([0.0, 1.0], rank), np.float32, "roi")
+        dtype = numpy_dtype(call.info(1).dtype or TensorProto.FLOAT)
+        region = call.constant(np.repeat([0.0, 1.0], rank), dtype, "roi")
         call.inputs[1] = _scatter(call, region, np.concatenate([indices, indices + rank]), 1)
     if call.has_input(2):
         ones = call.constant(np.ones(rank), np.float32, "ones")
