@@ -119,6 +119,15 @@ def test_a_shape_to_solve_next_to_an_empty_axis_stays_computed() -> None:
     same_results(before, optimize(before, strict=True), {"x": np.ones((0, 3), np.float32)})
 
 
+def test_a_shape_that_is_an_attribute() -> None:
+    before = parse(
+        "agraph (float[2,2] x) => (float[2,2] y) <float[4] k = {1, 2, 3, 4}> "
+        "{ t = Neg(k) r = Reshape<shape = [2, 2]>(t) y = Gemm(x, r, r) }",
+        1,
+    )
+    assert types(optimize(before, strict=True)) == ["Gemm"]
+
+
 def test_constants_of_the_main_graph_are_folded() -> None:
     """The nodes of the main graph all run, so that a model with such a node is of no use."""
     before = parse(

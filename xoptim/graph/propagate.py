@@ -89,7 +89,7 @@ def _is_unsolvable(node: Node, name: str, shape: Tensor) -> bool:
     is_exact_shape = (
         node.op_type == "Reshape"
         and not node.domain
-        and node.input[1] == name
+        and node.input[1:] == (name,)  # before operator set 5, the shape is an attribute
         and node.attribute.get("allowzero", 0)
     )
     return bool(is_exact_shape) and {0, -1} <= set(shape.numpy().ravel().tolist())
