@@ -215,6 +215,17 @@ def test_strings_of_replacements() -> None:
     assert run(after, {"x": np.array(["a", "b"], dtype=object)})[0].tolist() == ["ap", "bq"]
 
 
+def test_a_string_that_is_no_attribute() -> None:
+    word = 'word = Constant <value_string = "p"> ()'
+    pads = "pads = Constant <value_ints = [0, 0]> ()"
+    pattern = rule(
+        "f (x) => (y) { y = StringNormalizer (x) }",
+        f"f (x) => (y) {{ {word} {pads} y = Pad (x, pads, word) }}",
+    )
+    text = "agraph (string[2] x) => (string[2] y) { y = StringNormalizer(x) }"
+    assert types(rewrite(pattern, text)) == ["Pad"]
+
+
 def test_a_constant_as_a_result() -> None:
     pattern = rule(
         "f (x) => (y) { y = Size (x) }", "f (x) => (y) { y = Constant <value_int = 6> () }"

@@ -422,6 +422,8 @@ def as_attributes(side: Side, call: RuleCall) -> tuple[list[str], dict[str, Any]
             value is None or name in attributes or (operand.is_single and value.size != 1)
         ):
             break
+        if value is not None and value.dtype.kind in "OUSc":
+            break  # an attribute is a number, but the operand of Pad may be a string
         operands.pop()
         if value is not None:
             has_number |= operand.holds == "number"
