@@ -92,6 +92,17 @@ def test_new_nodes() -> None:
     ]
 
 
+def test_the_view_has_the_settings_of_the_optimization() -> None:
+    settings: list[tuple[str, str]] = []
+
+    @local_rewriter("Neg")
+    def observer(g: LocalView, node: Node) -> None:
+        settings.append((g.provider, g.cpu))
+
+    rewrite(observer(), f"{X} {{ y = Neg(x) }}", provider="cuda", cpu="vnni")
+    assert set(settings) == {("cuda", "vnni")}
+
+
 def test_results_of_several_outputs() -> None:
     @local_rewriter("acme::Both")
     def both(g: LocalView, node: Node) -> Any:

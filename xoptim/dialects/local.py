@@ -4,15 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 from xoptim.facts.errors import Declined, RewriteError
-from xoptim.match import (
-    Graph,
-    GraphView,
-    MatchResult,
-    Node,
-    PatternOptimization,
-    PatternRewriter,
-    Refusal,
-)
+from xoptim.match import GraphView, MatchResult, Node, PatternOptimization, PatternRewriter, Refusal
 from xoptim.match.extending import (
     Returned,
     calling_frame,
@@ -35,8 +27,8 @@ class LocalView(PatternRewriter):
 
     __slots__ = ("_pattern", "has_refused")
 
-    def __init__(self, graph: Graph, provider: str, pattern: str) -> None:
-        super().__init__(graph, provider)
+    def __init__(self, view: GraphView, pattern: str) -> None:
+        super().__init__(view.graph, view.provider, cpu=view.cpu)
         self._pattern = pattern
         self.has_refused = False
 
@@ -63,7 +55,7 @@ class LocalRewriter(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Call the function, and keep its new nodes for `apply`."""
-        view = LocalView(g.graph, g.provider, self.name())
+        view = LocalView(g, self.name())
         try:
             value = type(self).function(view, node)
         except Declined as error:  # raised by a call of `g` that does not apply here
