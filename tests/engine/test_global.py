@@ -138,7 +138,9 @@ def test_a_pass_on_the_model_itself() -> None:
 
     report = reported(chain("Neg", "Abs", "Neg"), SwapLastPattern)
     assert report.applied == {"SwapLast": 2}
-    with pytest.raises(XoptimError, match="Nothing failed: NotImplementedError: NothingPattern "):
+    with pytest.raises(
+        XoptimError, match="pass Nothing failed: NotImplementedError: NothingPattern "
+    ):
         tuned(chain("Neg"), type("NothingPattern", (ModelPass,), {}))
 
 
@@ -406,7 +408,7 @@ def test_one_that_raises_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
     verify(gr.model)
     (record,) = caplog.records
     assert re.fullmatch(
-        r"pattern Failing failed: ValueError: what \(.*test_global.py:\d+\); it is skipped from"
+        r"pass Failing failed: ValueError: what \(.*test_global.py:\d+\); it is skipped from"
         r" now on",
         record.getMessage(),
     )
@@ -419,7 +421,7 @@ def test_one_that_raises_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.parametrize("error", [ValueError("what"), KeyError("x"), XoptimError("no")])
 def test_when_strict_that_is_an_error(error: Exception) -> None:
-    with pytest.raises(XoptimError, match="pattern Failing failed: "):
+    with pytest.raises(XoptimError, match="pass Failing failed: "):
         tuned(chain("Neg", "Abs"), failing(error), strict=True)
 
 

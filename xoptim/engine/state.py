@@ -223,8 +223,9 @@ class State:
         """
         where = "" if node is None else f" at {node.name or node.op_type!r}"
         line = line_of_mistake(error, type(rewrite))
+        kind = "pattern" if isinstance(rewrite, PatternOptimization) else "pass"
         text = (
-            f"pattern {rewrite.name()} failed{where}: {type(error).__name__}: "
+            f"{kind} {rewrite.name()} failed{where}: {type(error).__name__}: "
             f"{error}{f' ({line})' if line else ''}"
         )
         self.failed.add(rewrite.name())
