@@ -128,6 +128,11 @@ def test_one_of_several_ranges_is_fitted() -> None:
     assert known.names()["past"] == "batch == 1 or past == 0 or seq == 1"
 
 
+@pytest.mark.parametrize("text", ["n >= 0", "n % 1 == 0"])
+def test_an_assumption_that_always_holds_names_its_dimension(text: str) -> None:
+    assert Assumptions.of([text]).names() == {"n": "n >= 0"}
+
+
 def test_remainders_of_large_divisors_meet_without_a_search() -> None:
     """Metadata of a model may list many.
 

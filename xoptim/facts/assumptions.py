@@ -221,7 +221,7 @@ class Assumptions:
 
     def names(self) -> dict[str, str]:
         """The names of sizes in the assumptions, each with an assumption about it."""
-        texts = {name: next(fact.texts(name)) for name, fact in self.sizes}
+        texts = {name: next(fact.texts(name), f"{name} >= 0") for name, fact in self.sizes}
         for name, formula in self.equal:
             texts |= dict.fromkeys((name, *symbols_of(formula)), f"{name} == {formula}")
         for alternatives in self.either:
