@@ -148,6 +148,7 @@ def test_integers_must_be_equal() -> None:
         assert compare(a, a.copy()).ok
         c = compare(a, b)
         assert (c.fault, c.index, c.max_abs) == ("value", (2,), 2)
+        assert c.excess > 1
     low, high = np.array([np.iinfo(np.int64).min]), np.array([np.iinfo(np.int64).max])
     assert compare(low, high).max_abs == pytest.approx(2.0**64)
 
@@ -168,6 +169,8 @@ def test_other_kinds_of_elements() -> None:
         "c instead of b"
     )
     assert compare(np.array(["a"], object), np.array(["a"])).ok
+    assert compare(np.array(["a"]), np.array(["b"])).fault == "value"
+    assert not compare(np.array([True]), np.array([False]), ComparisonRules(integer_atol=1)).ok
     z = np.array([1 + 2j, 3 - 1j], np.complex64)
     assert compare(z, z * np.complex64(1 + 1e-6)).ok
     assert compare(z, z.conj()).mismatches == 2

@@ -32,6 +32,8 @@ Fault: TypeAlias = Literal["", "missing", "structure", "dtype", "shape", "value"
 
 _CHUNK: Final = 1 << 20  # elements compared at a time, to bound the memory of the float64 copies
 
+_KINDS_WITHOUT_DISTANCE: Final = "bOSU"  # of numpy's types: Booleans and strings
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison(JsonResult):
@@ -189,7 +191,9 @@ def _compare_discrete(
     e, a = expected.reshape(-1), actual.reshape(-1)
     places = np.flatnonzero(np.asarray(e != a))
     distances = _distances(e[places], a[places])
-    mismatches = int(np.count_nonzero(distances > rules.integer_atol))
+    has_distance = e.dtype.kind not in _KINDS_WITHOUT_DISTANCE
+    atol = rules.integer_atol if has_distance else 0
+    mismatches = int(np.count_nonzero(distances > atol))
     if not places.size:
         return Comparison(output, count=e.size, judged=e.size)
     worst = int(np.argmax(distances))
@@ -202,11 +206,11 @@ def _compare_discrete(
         message="" if accepted else _describe(e[place], a[place], index, mismatches, e.size),
         max_abs=largest,
         max_rel=(
-            largest
-            if e.dtype.kind in "bO"
-            else largest / max(1.0, float(np.max(np.abs(e.astype(np.float64)))))
+            largest / max(1.0, float(np.max(np.abs(e.astype(np.float64)))))
+            if has_distance
+            else largest
         ),
-        excess=0.0 if accepted else largest / max(1, rules.integer_atol),
+        excess=0.0 if accepted else largest / max(atol, 0.5),
         index=index,
         mismatches=mismatches,
         count=e.size,
@@ -216,7 +220,7 @@ def _compare_discrete(
 
 def _distances(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
     """Distances between unequal integers, 1 for types without a distance."""
-    if expected.dtype.kind in "bOSU":
+    if expected.dtype.kind in _KINDS_WITHOUT_DISTANCE:
         return np.ones(expected.shape)
     if expected.dtype == np.uint64:
         low, high = np.minimum(expected, actual), np.maximum(expected, actual)
