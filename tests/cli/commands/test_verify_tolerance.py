@@ -97,6 +97,7 @@ def test_a_function_is_a_metric(xopt: Xopt) -> None:
         (("--tolerance", "1%", "--rtol", "0.1"), "--rtol has no effect with --tolerance"),
         (("--metric", "rms"), "--metric has no effect without --tolerance"),
         (("--tolerance", "1%", "--metric", "mean"), "'mean' is not one of"),
+        (("--tolerance", "1%", "--metric", ".x:f"), "'.x:f' is not of the form"),
     ],
 )
 def test_mistakes(xopt: Xopt, words: tuple[str, ...], error: str) -> None:

@@ -15,7 +15,7 @@ def function_at(address: str) -> Callable[..., Any]:
     Raises `ChoiceError` when there is none.
     """
     package, _, name = address.partition(":")
-    if not package or not name:
+    if not package or package.startswith(".") or not name:
         raise ChoiceError(f"{address!r} is not of the form package.module:function")
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
