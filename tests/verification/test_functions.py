@@ -118,6 +118,7 @@ def failing(x: np.ndarray) -> np.ndarray:
         (failing, "the function fails on arrays of shape [2, 2]: ValueError: expected 2 dim"),
         (lambda x: (x, x), "the function returns 2 values, and the model has 1 output: y"),
         (lambda x: {"z": x}, "the function returns z, but not y, which the model computes"),
+        (lambda x: [[1.0], [1.0, 2.0]], "the function returns a value that is no array"),
     ],
 )
 def test_a_function_that_does_not_fit(function: Callable[..., Any], reason: str) -> None:
@@ -125,6 +126,13 @@ def test_a_function_that_does_not_fit(function: Callable[..., Any], reason: str)
     assert report.status == "not verified"
     assert report.cause == "run"
     assert reason in report.reason
+
+
+@pytest.mark.parametrize("value", [None, 1.0, np.array(1.0)])
+def test_one_value_for_several_outputs(value: Any) -> None:
+    model = parse("agraph (float[n] x) => (float[n] y, float[n] z) { y = Relu(x) z = Neg(x) }")
+    reason = xoptim.verify(lambda x: value, model).reason
+    assert reason == "the function returns 1 value, and the model has 2 outputs: y, z"
 
 
 def test_a_function_that_does_not_repeat_its_results() -> None:

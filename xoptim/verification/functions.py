@@ -124,7 +124,10 @@ class _Caller:
                 )
             return [returned[name] for name in names]
         is_one = len(names) == 1 and not isinstance(returned, tuple)
-        results = [returned] if is_one else list(returned)
+        try:
+            results = [returned] if is_one else list(returned)
+        except TypeError:  # a number or None
+            results = [returned]
         if len(results) != len(names):
             raise FunctionError(
                 f"the function returns {counted(len(results), 'value')}, and the model has "
@@ -188,7 +191,10 @@ def _as_value(returned: Any) -> Value:
         return returned
     for method in ("detach", "cpu", "toarray", "to_numpy"):  # torch, sparse matrices, data frames
         returned = getattr(returned, method, lambda value=returned: value)()
-    return np.asarray(returned)
+    try:
+        return np.asarray(returned)
+    except ValueError as error:  # lists of different lengths
+        raise FunctionError(f"the function returns a value that is no array: {error}") from None
 
 
 def _accurate(value: Value, output: Value) -> np.ndarray | None:
