@@ -37,6 +37,13 @@ def test_loops_count_their_iterations() -> None:
           float[4] o)
         { g = Add(h, u) o = Neg(g) }> (i, x) }"""
     assert work(text, s=100) > 8 * work(text, s=10)
+    for axis in (1, -1):
+        last = text.replace("[s,4]", "[4,s]").replace("num_", f"scan_input_axes = [{axis}], num_")
+        assert work(last, s=100) > 8 * work(last, s=10)
+    batch = text.replace("[s,4]", "[b,s,4]").replace("float[4] y", "float[b,4] y")
+    batch = batch.replace("float[4] i = {0, 0, 0, 0}", "float[1,4] i = {0, 0, 0, 0}")
+    batch = batch.replace("(i, x)", "(, i, x)")
+    assert work(batch, 8, b=1, s=100) > 8 * work(batch, 8, b=1, s=10)
 
 
 def test_an_unknown_axis_is_as_long_as_the_longest() -> None:

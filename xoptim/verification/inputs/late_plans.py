@@ -14,6 +14,7 @@ from xoptim.graph.node import Node
 from xoptim.verification.inputs.dims import InputSpec, Sizes
 from xoptim.verification.inputs.feeding import Feeding, Planning, ReferenceRun, RunPlan
 from xoptim.verification.inputs.sized import SizedModel
+from xoptim.verification.inputs.work import iterations
 from xoptim.verification.runs.session import Value
 
 _LOOPS: Final = ("Loop", "Scan")
@@ -112,13 +113,6 @@ def _loops(model: SizedModel) -> Iterable[tuple[SizedModel, Node]]:
 
 def _dims(model: SizedModel, node: Node) -> frozenset[str]:
     """The dynamic dimensions that decide how many iterations a loop makes."""
-    assert node.graph is not None
-    if node.op_type == "Loop":
-        count = node.graph.info_of(node.input[0]).data if node.input[0] else None
-        lengths = list(count or ())[:1]
-    else:
-        shape = node.graph.info_of(node.input[-1]).shape or ()
-        axis = [0, *(node.get_attribute("scan_input_axes", None) or ())][-1]
-        lengths = list(shape[axis : axis + 1 or None])
+    lengths = iterations(node)[-1:]  # without the batch size
     symbols = (symbol for dim in lengths if isinstance(dim, SymbolicDim) for symbol in dim.symbols)
     return model.dims(symbols) or frozenset()

@@ -298,14 +298,18 @@ def _nodes(graph: Graph, times: Shape) -> Iterator[tuple[Node, Shape]]:
     for node in graph.nodes:
         yield node, times
         for body in node.bodies.values():
-            yield from _nodes(body, (*times, *_iterations(node)))
+            yield from _nodes(body, (*times, *iterations(node)))
 
 
-def _iterations(node: Node) -> tuple[Dim, ...]:
-    """The number of iterations of a loop, if it is known."""
+def iterations(node: Node) -> tuple[Dim, ...]:
+    """The number of iterations of a loop, if it is known, as factors."""
     assert node.graph is not None
     if node.op_type == "Loop" and node.input[0]:
         return (node.graph.info_of(node.input[0]).data or ())[:1]
-    if node.op_type == "Scan":
-        return (node.graph.info_of(node.input[-1]).shape or ())[:1]
-    return ()
+    if node.op_type != "Scan":
+        return ()
+    shape = node.graph.info_of(node.input[-1]).shape or ()
+    if node.opset < 9:
+        return shape[:2]  # batch and sequence
+    axis = [0, *(node.get_attribute("scan_input_axes", None) or ())][-1]
+    return shape[axis:][:1]
