@@ -49,6 +49,12 @@ def test_values_are_held_and_refused(word: str) -> None:
         check_values(known, specs, hold(known, {"x": np.zeros(shape, np.float32)}))
 
 
+def test_complex_values_are_made_finite() -> None:
+    array = np.array([1 + 2j, complex(1, np.inf), complex(np.nan, 0)], np.complex64)
+    held = hold(Assumptions.of(["finite(x)"]), {"x": array})["x"]
+    assert np.array_equal(held, np.array([1 + 2j, 0, 0]))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("word", [word for word in PROPERTIES if word != "unit"])
 def test_random_values_hold_them(word: str) -> None:
     for kind in ("float", "int64"):

@@ -28,8 +28,9 @@ def _is_finite(array: np.ndarray) -> bool:
 def _finite(array: np.ndarray) -> np.ndarray:
     if _is_finite(array):
         return array
+    wide = array if array.dtype.kind == "c" else array.astype(np.float64)
     numbers: np.ndarray = np.where(
-        np.isfinite(array.astype(np.float64)) & (array != 0), array, np.zeros((), array.dtype)
+        np.isfinite(wide) & (array != 0), array, np.zeros((), array.dtype)
     )
     return numbers.astype(array.dtype)
 
