@@ -218,6 +218,14 @@ def test_results_of_the_same_name_but_of_another_type_are_no_cut() -> None:
     assert only == (8, frozenset())
 
 
+def test_bytes_of_a_sparse_weight() -> None:
+    model = parse("agraph (float[n,16] x) => (float[n,4] y) { y = MatMul(x, w) }")
+    values = numpy_helper.from_array(np.ones(3, np.float32), "w")
+    indices = numpy_helper.from_array(np.arange(3))
+    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [16, 4]))
+    assert Pieces(model, None).weights == {"w": 12}
+
+
 _TABLES = 38
 _ROWS, _COLUMNS = 1 << 14, 1 << 10
 

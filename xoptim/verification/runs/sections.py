@@ -51,7 +51,7 @@ class Pieces:
             t.name: byte_size(t.data_type, math.prod(t.dims)) for t in graph.initializer
         }
         self.weights |= {
-            t.values.name: byte_size(t.values.data_type, len(t.values.dims))
+            t.values.name: byte_size(t.values.data_type, math.prod(t.values.dims))
             for t in graph.sparse_initializer
         }
         self._stored = {t.name: t for t in graph.initializer}
