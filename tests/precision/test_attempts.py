@@ -117,6 +117,9 @@ def test_calibrations(calibration: str) -> None:
     found = quantized(convolutions(), calibration=calibration)
     assert not found.fault
     assert "Int8Conv" in found.applied.values()
+    own = found.verified.builder.report()
+    name, count = next(iter(own.applied.items()))
+    assert found.report(replace(own, applied={name: 2})).applied[name] == 2 + count
 
 
 def test_a_result_that_is_almost_zero_stays_in_floats() -> None:

@@ -291,13 +291,14 @@ class Quantized(JsonResult):
     def report(self, before: OptimizationReport) -> OptimizationReport:
         """The report of the optimization, with the rewrites of the quantization."""
         last = self.verified.builder.report()
-        scaling = {
-            name: count
-            for model in self.preprocessing
-            for name, count in model.builder.report().applied.items()
-        }
-        quantizing = Counter(self.applied.values())
-        applied = {**before.applied, **scaling, **quantizing, **last.applied}
+        counts = Counter(before.applied)
+        for model in self.preprocessing:
+            counts.update(model.builder.report().applied)
+        counts.update(self.applied.values())
+        counts.update(last.applied)
         return replace(
-            before, applied=applied, nodes_after=last.nodes_after, repetitions=last.repetitions
+            before,
+            applied=dict(counts),
+            nodes_after=last.nodes_after,
+            repetitions=last.repetitions,
         )
