@@ -113,6 +113,14 @@ def test_equal_models_choose_alike() -> None:
     assert routing_text([routing]) == ""
 
 
+def test_equal_models_choose_alike_among_equal_scores() -> None:
+    model = mixture()
+    (scores,) = (tensor for tensor in model.graph.initializer if tensor.name == "r")
+    scores.CopyFrom(numpy_helper.from_array(np.zeros((32, 8), np.float32), "r"))
+    (routing,) = routing_of(model, model, [rows(0, 200)])
+    assert (routing.changed, routing.share) == (0, 0.0)
+
+
 def test_few_equal_rows_tell_that_nothing_changes() -> None:
     """As with `exact_routing`, whose summary advised to set it."""
     model = mixture()

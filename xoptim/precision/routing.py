@@ -211,7 +211,7 @@ def _share(gaps: np.ndarray, errors: np.ndarray, changed: int) -> float:
     width = float(np.quantile(gaps, _SMALL_GAPS))
     if width > _WIDE * mean:
         return float(np.mean(gaps <= width)) / width * mean / 2
-    smaller = np.searchsorted(np.sort(errors), gaps) / errors.size
+    smaller = np.searchsorted(np.sort(errors), gaps, side="right") / errors.size
     return max(float(np.mean(1 - smaller)) / 2, changed / gaps.size)
 
 
