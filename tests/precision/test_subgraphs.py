@@ -18,6 +18,16 @@ def test_what_given_values_are_computed_from_is_not_computed_again() -> None:
     assert subgraph.reads == ["a", "b"]
 
 
+def test_nodes_come_after_those_that_they_read() -> None:
+    nodes = [
+        helper.make_node("Exp", ["x"], ["a"]),
+        helper.make_node("Neg", ["a"], ["b"]),
+        helper.make_node("Add", ["b", "a"], ["y"]),
+    ]
+    makers = {node.output[0]: node for node in nodes}
+    assert original_subgraph(makers, "y", ["x"]).nodes == nodes
+
+
 def test_bodies_read_values_of_the_graph_around_them() -> None:
     body = helper.make_graph([helper.make_node("Add", ["a", "a"], ["sum"])], "body", [], [])
     nodes = [

@@ -43,7 +43,7 @@ class ResultSubgraph(NamedTuple):
 def original_subgraph(
     makers: Mapping[str, onnx.NodeProto], result: str, inputs: Iterable[str]
 ) -> ResultSubgraph:
-    """The nodes that compute a result from other values.
+    """The nodes that compute a result from other values, in order.
 
     Args:
         makers: the node of each result.
@@ -54,13 +54,17 @@ def original_subgraph(
     last, ends = makers[result], {*inputs}
     if not makers.keys().isdisjoint({*proto_reads(last)} - ends):  # rare: most are constants
         ends = with_sources(makers, ends)
-    nodes, stack = list[onnx.NodeProto](), [result]
+    nodes, stack = dict[int, onnx.NodeProto](), [last]
     while stack:
-        node = makers.get(stack.pop())
-        if node is not None and not any(node is member for member in nodes):
-            nodes.append(node)
-            stack += [name for name in proto_reads(node) if name and name not in ends]
-    return ResultSubgraph(nodes[::-1], [])
+        node = stack[-1]
+        names = [name for name in proto_reads(node) if name in makers and name not in ends]
+        producers = [makers[name] for name in names]
+        missing = [producer for producer in producers if id(producer) not in nodes]
+        if missing:
+            stack += missing
+        else:
+            nodes[id(stack.pop())] = node
+    return ResultSubgraph(list(nodes.values()), [])
 
 
 def with_sources(makers: Mapping[str, onnx.NodeProto], names: Iterable[str]) -> set[str]:
