@@ -101,6 +101,25 @@ def test_origins_follow_what_moves_data(text: str, names: list[str]) -> None:
     assert texts(slices_of(parse(text), {"x": values})) == names
 
 
+@pytest.mark.parametrize(
+    ("opset", "constants", "pad"),
+    [
+        (10, "", "Pad <pads = [0, 0, 0, 1], value = 1.0> (j)"),
+        (13, "<int64[4] p = {0, 0, 0, 1}, float v = {1}>", "Pad(j, p, v)"),
+        (18, "<int64[2] p = {0, 1}, float v = {1}, int64[1] a = {1}>", "Pad(j, p, v, a)"),
+        (18, "<int64[2] p = {0, 1}, int64[1] a = {1}>", "Pad(j, p, , a)"),
+    ],
+)
+def test_padding_has_the_origin_of_the_first_operand(opset: int, constants: str, pad: str) -> None:
+    text = (
+        f"agraph (float[8,2] x) => (float[8,5] y) {constants} "
+        f"{{ n = Neg(x) j = Concat <axis = 1> (x, n) y = {pad} }}"
+    )
+    values = np.linspace(1, 2, 16, dtype=np.float32).reshape(8, 2)
+    names = ["y, columns 0 to 1, 4", "y, columns 2 to 3"]
+    assert texts(slices_of(parse(text, opset), {"x": values})) == names
+
+
 def channels(*scales: float, rows: int = 64) -> dict[str, np.ndarray]:
     """Numbers with a scale for each column."""
     numbers = np.random.default_rng(0).uniform(-1, 1, (rows, len(scales)))

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from xoptim.facts.protos import standard_domain
+from xoptim.facts.protos import replace_items, standard_domain
 from xoptim.operators.registry import Trait, operators_with
 from xoptim.precision.calibration import Probe
 from xoptim.verification.errors import LoadError, RunError
@@ -167,7 +167,8 @@ def _on_numbers(node: NodeProto, numbered: set[str]) -> NodeProto:
         source = next(name for name in node.input if name in numbered)
         return helper.make_node("Identity", [source], node.output[:1])
     if node.op_type == "Pad":  # padding gets number 0, as if it came from the first operand
-        del copy.input[2:3]
+        copy.input[2:3] = [""] if len(copy.input) > 3 else []
+        replace_items(copy.attribute, [item for item in copy.attribute if item.name != "value"])
     return copy
 
 
