@@ -247,6 +247,16 @@ def test_weights_in_the_place_of_bookkeeping_seen_from_a_folder(served: Served) 
     assert hub.asked == ["onnx/model.onnx"]
 
 
+@pytest.mark.parametrize(
+    "location", ["../x", "/x", "a/../../x", "a\\..\\..\\x", "..\\x", "C:x", "C:\\x", "\\\\host\\x"]
+)
+def test_weights_outside_the_repository_are_not_downloaded(served: Served, location: str) -> None:
+    """Windows has other separators, and names of disks."""
+    hub = served({"model.onnx": located(location)})
+    local_file("hf://org/repo/model.onnx")
+    assert hub.asked == ["model.onnx"]
+
+
 def test_the_number_of_files(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tensor counts once, however many locations it states."""
     monkeypatch.setattr("xoptim.graph.hub._MAX_FILES", 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
@@ -135,8 +135,9 @@ def _is_bookkeeping(file: str) -> bool:
 
 
 def _is_inside(file: str) -> bool:
-    """Whether a path is normalized, and leads to a file of the repository."""
-    is_relative = not posixpath.isabs(file) and not file.startswith("..")
+    """Whether a path is normalized, and leads to a file of the repository, also on Windows."""
+    names = file.replace("\\", "/").split("/")
+    is_relative = not PureWindowsPath(file).anchor and ".." not in names
     return is_relative and posixpath.normpath(file) == file
 
 
