@@ -110,6 +110,22 @@ def test_picture_frames_subgraphs_and_draws_captured_values() -> None:
     assert 'label="If else_branch"' in text
 
 
+def test_sparse_initializers() -> None:
+    values = numpy_helper.from_array(np.array([1, 2], np.float32), "w")
+    indices = numpy_helper.from_array(np.array([0, 5]))
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["w"], ["y"])],
+        "g",
+        [],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [6])],
+        sparse_initializer=[helper.make_sparse_tensor(values, indices, [6])],
+    )
+    assert pretty_onnx(graph).startswith("init: w sparse float[2] = [1, 2] of [6]\n")
+    lines = to_dot(helper.make_model(graph)).splitlines()
+    assert sum("w\\nsparse float[2] = [1, 2] of [6]" in line for line in lines) == 1
+    assert "  v1 -> v2" in lines
+
+
 @pytest.mark.parametrize("name", ['quo"te', "back\\slash", "a/b:0"])
 def test_picture_quotes_any_name(name: str) -> None:
     graph = helper.make_graph(

@@ -112,14 +112,21 @@ def _graph_lines(graph: onnx.GraphProto, outer: Mapping[str, str]) -> Iterator[s
     types = {**outer, **_types((*graph.value_info, *graph.input, *graph.output))}
     for value in graph.input:
         yield f"input: {value.name} {_type(value.type)}"
-    for tensor in graph.initializer:
-        yield f"init: {tensor.name} {_tensor(tensor)}"
-    for sparse in graph.sparse_initializer:
-        yield f"init: {sparse.values.name} sparse {_tensor(sparse.values)} of {_dims(sparse.dims)}"
+    for name, text in _initializers(graph):
+        yield f"init: {name} {text}"
     for node in graph.node:
         yield from _node_lines(node, types)
     for value in graph.output:
         yield f"output: {value.name} {_type(value.type)}"
+
+
+def _initializers(graph: onnx.GraphProto) -> Iterator[tuple[str, str]]:
+    """The names of initializers, each with its type and, if it is small, its values."""
+    for tensor in graph.initializer:
+        yield tensor.name, _tensor(tensor)
+    for sparse in graph.sparse_initializer:
+        text = f"sparse {_tensor(sparse.values)} of {_dims(sparse.dims)}"
+        yield sparse.values.name, text
 
 
 def _node_lines(node: onnx.NodeProto, types: Mapping[str, str]) -> Iterator[str]:
@@ -247,12 +254,11 @@ class _Dot:
         for value in graph.input:
             yield self._vertex(f"{value.name}\n{_type(value.type)}", "shape=oval")
             sources[value.name] = self._last(), ""
-        for tensor in graph.initializer:
+        for name, text in _initializers(graph):
             yield self._vertex(
-                f"{tensor.name}\n{_tensor(tensor)}",
-                "shape=note, color=grey, fontcolor=grey, fontsize=8",
+                f"{name}\n{text}", "shape=note, color=grey, fontcolor=grey, fontsize=8"
             )
-            sources[tensor.name] = self._last(), ""
+            sources[name] = self._last(), ""
         for node in graph.node:
             yield from self._node(node, sources, types)
         for value in graph.output:
