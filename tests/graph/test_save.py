@@ -115,14 +115,14 @@ def test_large_tensors_are_aligned_to_pages(tmp_path: Path) -> None:
     assert (found["b"], found["c_"]) == (5, 6)
 
 
-def stored_elsewhere(folder: Path) -> onnx.ModelProto:
+def stored_elsewhere(folder: Path, location: str = "weights.bin") -> onnx.ModelProto:
     """A model with all tensors, the one of a Constant too, in a file in ``folder``."""
     folder.mkdir()
     onnx.save(
         model(),
         folder / "m.onnx",
         save_as_external_data=True,
-        location="weights.bin",
+        location=location,
         size_threshold=100,
         convert_attribute=True,
     )
@@ -138,6 +138,12 @@ def test_shared_weights_are_referred_to(tmp_path: Path) -> None:
     assert files(tmp_path / "in") == ["m.onnx", "out.onnx", "weights.bin"]
     check(tmp_path / "in" / "out.onnx")
     assert (tmp_path / "in" / "weights.bin").read_bytes() == before
+
+
+def test_a_shared_file_may_have_a_comma_in_its_name(tmp_path: Path) -> None:
+    proto = stored_elsewhere(tmp_path / "in", "a, b.bin")
+    written = save_proto(proto, tmp_path / "in" / "out.onnx", tmp_path / "in", share_weights=True)
+    assert shared_files(read_proto(written[0])) == ["a, b.bin"]
 
 
 def test_elsewhere_external_data_is_copied(tmp_path: Path) -> None:

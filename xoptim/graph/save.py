@@ -18,6 +18,7 @@ from xoptim.graph.atomic_write import remove_files, replacing, write_errors
 from xoptim.graph.data_file import (
     Weight,
     data_path,
+    external_locations,
     former_data,
     graph_files,
     has_external_data,
@@ -307,7 +308,8 @@ def _note_shared(proto: ModelProto, names: Collection[str]) -> None:
 def shared_files(proto: ModelProto) -> list[str]:
     """The files of another model whose weights a model shares, by its metadata."""
     text = next((entry.value for entry in proto.metadata_props if entry.key == SHARED), "")
-    return text.split(", ") if text else []
+    # the name of a file may have a comma
+    return [name for name in external_locations(proto) if f", {name}, " in f", {text}, "]
 
 
 def save_model(
