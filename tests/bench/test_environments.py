@@ -63,6 +63,19 @@ def test_an_incomplete_environment_is_made_again(commands: Commands, lost: str) 
     assert len(commands.calls) == 4
 
 
+def test_another_process_may_be_faster(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def run(command: list[str], **options: object) -> Done:
+        if "pip" in command and len(commands.calls) == 1:
+            python_with("1.30")
+        return commands(command, **options)
+
+    monkeypatch.setattr("subprocess.run", run)
+    assert python_with("1.30").is_file()
+    assert kept(tmp_path) == [f"1.30-{sys.implementation.cache_tag}"]
+
+
 VERSIONS = """ERROR: Could not find a version that satisfies the requirement (from versions: {})
 ERROR: No matching distribution found for onnxruntime==9.9.*
 """

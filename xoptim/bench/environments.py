@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -75,8 +74,11 @@ def _make(folder: Path, version: str) -> None:
         (draft / _DONE).touch()
         if not (folder / _DONE).is_file() or not python_in(folder).exists():
             shutil.rmtree(folder, ignore_errors=True)
-        with suppress(FileExistsError):  # another process was faster
+        try:
             draft.rename(folder)
+        except OSError:
+            if not (folder / _DONE).is_file():  # else, another process was faster
+                raise
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
