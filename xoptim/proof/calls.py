@@ -124,6 +124,13 @@ class Call:
         tensor = self.graph.tensor(self.node.input[index])
         return None if tensor is None else tensor.numpy()
 
+    def requires(self, *condition: Hashable) -> bool:
+        """Whether a condition without which the node fails holds wherever the original runs.
+
+        A node of a subgraph may never run, so what it requires does not count.
+        """
+        return self.graph.parent is None and self.case.require(*condition)
+
     def axes(self, name: str = "axes", index: int = 1) -> list[int] | None:
         """The axes in an attribute or an operand, also negative; ``None`` where there are none."""
         written = self.node.attribute.get(name)

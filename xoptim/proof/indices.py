@@ -223,6 +223,8 @@ class Case:
         self.fragile = dict[str, set[int]]()
         self.extents: dict[str, Dim] = {}
         self.conditions: list[Dim] = []  # expressions that are at least 0
+        self.is_original = True  # whether the side that is read is the original
+        self._required = set[Hashable]()  # conditions without which the original fails
         self._serial = itertools.count()
         self._signs: dict[Dim, bool | None] = {}
         self._places: dict[tuple[int, Dim], Dim] = {}
@@ -245,6 +247,15 @@ class Case:
     def unknown_size(self, *key: Hashable, size: Dim) -> Dim:
         """The size of a result that depends on values: the same one for the same key."""
         return self._sizes.setdefault(key, size)
+
+    def require(self, *condition: Hashable) -> bool:
+        """Whether a condition without which a node fails holds wherever the original runs.
+
+        What the original requires holds, so it is noted. The result may require only the same.
+        """
+        if self.is_original:
+            self._required.add(condition)
+        return condition in self._required
 
     def is_at_least_zero(self, dim: Dim) -> bool | None:
         """Whether an expression is at least 0; ``None`` if only for some values, or not found."""

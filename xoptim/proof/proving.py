@@ -250,6 +250,7 @@ class _Reading:
     def _output(self, side: int, place: int) -> Tensor:
         if side not in self._outputs:
             self.case.fragile.clear()
+            self.case.is_original = side == 0
             self._outputs[side] = self._sides[side].outputs(self.case, self._sizes)
             # counted now: the facts of the graph are those of the case that was read last
             self._failures[side] = fallible(self._sides[side].graph)

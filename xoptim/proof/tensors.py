@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from xoptim.facts.dims import Dim, SymbolicDim, is_never_one, product
+from xoptim.facts.dims import Dim, SymbolicDim, exact_quotient, is_never_one, product
 from xoptim.facts.shapes import Shape
 from xoptim.facts.symbolic import single_atom
 from xoptim.proof.constants import constant
@@ -280,7 +280,7 @@ def reshaped(case: Case, tensor: Tensor, shape: Sequence[Dim]) -> Tensor:
         return tensor
     if 0 in target and 0 in tensor.shape:
         return Tensor(target, tensor.dtype, _of_nothing)
-    groups = _groups(target, tensor.shape)
+    groups = _groups(case, target, tensor.shape)
 
     def read(indices: Indices) -> Element:
         place: list[Dim] = [0] * tensor.rank
@@ -304,7 +304,7 @@ def _of_nothing(_indices: Indices) -> Element:
 _Range: TypeAlias = tuple[int, int]
 
 
-def _groups(target: Shape, source: Shape) -> list[tuple[_Range, _Range]]:
+def _groups(case: Case, target: Shape, source: Shape) -> list[tuple[_Range, _Range]]:
     """Pairs of ranges of axes, one of each shape and as short as possible, with equal numbers of
     elements.
     """
@@ -322,7 +322,7 @@ def _groups(target: Shape, source: Shape) -> list[tuple[_Range, _Range]]:
             if product(target[i:u]) == product(source[j:v])
         ]
         if not ends:
-            _require_multiple(target, source)
+            _require_equal_products(case, target, source)
             raise Unproved("a Reshape whose sizes are not understood")
         u, v = min(ends, key=sum)
         groups.append(((i, u), (j, v)))
@@ -330,10 +330,24 @@ def _groups(target: Shape, source: Shape) -> list[tuple[_Range, _Range]]:
     return groups
 
 
-def _require_multiple(target: Shape, source: Shape) -> None:
-    """Raise `SizeSplit` where a Reshape needs a size to be a multiple of a number."""
-    if product(target) == product(source):
+def _require_equal_products(case: Case, target: Shape, source: Shape) -> None:
+    """Raise `Impossible` or `SizeSplit` where a Reshape needs other sizes."""
+    products = product(target), product(source)
+    if products[0] == products[1]:
         return
+    for one, other in (products, products[::-1]):
+        if not case.is_at_least_zero(one - 1):
+            continue
+        if other == 0:
+            raise Impossible
+        quotient = exact_quotient(other, one)
+        if isinstance(quotient, SymbolicDim) and quotient.is_symbol:
+            raise SizeSplit({str(quotient): 1})
+    _require_multiple(target)
+
+
+def _require_multiple(target: Shape) -> None:
+    """Raise `SizeSplit` where a Reshape needs a size to be a multiple of a number."""
     for size in target:
         quotients = [
             atom.args

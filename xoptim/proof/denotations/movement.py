@@ -24,16 +24,7 @@ from xoptim.proof.indices import (
 )
 from xoptim.proof.kinds import POSITION
 from xoptim.proof.laws import dim_of
-from xoptim.proof.tensors import (
-    Indices,
-    Tensor,
-    choose,
-    elementwise,
-    require_equal,
-    reshaped,
-    stored_tensor,
-    where_inside,
-)
+from xoptim.proof.tensors import Indices, Tensor, choose, require_equal, stored_tensor, where_inside
 
 _OPEN_END: Final = (1 << 31) - 1
 """A Slice that ends here or beyond ends with the axis."""
@@ -52,81 +43,12 @@ def identity(call: Call) -> Tensor:
     return call.operand(0)
 
 
-@denotes("Squeeze", "Unsqueeze", "Flatten")
-def view(call: Call) -> Tensor:
-    """The elements in their order."""
-    return reshaped(call.case, call.operand(0), call.shape())
-
-
-@denotes("Reshape")
-def reshape(call: Call) -> Tensor:
-    """The elements in their order; the sizes that the target asks for have to fit."""
-    shape = call.shape()
-    target = call.attribute("shape") if call.opset < 5 else call.dims(1)
-    if target is None or len(target) != len(shape):
-        raise Unproved("a Reshape to sizes that are data")
-    copies_zeros = not call.attribute("allowzero", 0)
-    source = call.operand(0).shape
-    for place, (wanted, size) in enumerate(zip(target, shape, strict=True)):
-        is_copied = wanted == 0 and copies_zeros
-        if is_copied and source[place : place + 1] != (size,):
-            raise Unproved("a Reshape that copies no size")
-        is_open = wanted == -1 or is_copied
-        if not is_open and (wanted != size or not _is_read_as_size(call, target, shape, place)):
-            raise Unproved("a Reshape to sizes that may not fit")
-    if -1 in target and 0 in shape:
-        _require_solvable(call, target, shape)
-    return reshaped(call.case, call.operand(0), shape)
-
-
-def _is_read_as_size(call: Call, target: Sequence[Dim], shape: Sequence[Dim], place: int) -> bool:
-    """Whether a size that a Reshape asks for is not -1, and not a 0 that stands for another size.
-
-    Raises `Impossible` where it is such a 0, and the numbers of elements differ.
-    """
-    size, source = shape[place], call.operand(0).shape
-    if call.case.is_at_least_zero(size - 1):
-        return True
-    if not call.case.is_at_least_zero(size):
-        return False
-    if call.attribute("allowzero", 0) or source[place : place + 1] == (size,):
-        return True
-    if call.case.decide(size - 1):
-        return True
-    copied = source[place] if place < len(source) else 0
-    others = [*shape[:place], *shape[place + 1 :], copied]
-    if -1 in target or not all(call.case.is_at_least_zero(other - 1) for other in others):
-        return False
-    raise Impossible  # an empty tensor would get elements
-
-
-def _require_solvable(call: Call, target: Sequence[Dim], shape: Sequence[Dim]) -> None:
-    """Raise where the size for -1 is open, because another size is 0: any size would fit."""
-    others = [size for wanted, size in zip(target, shape, strict=True) if wanted != -1]
-    if 0 in others and call.array(1) is not None and not call.attribute("allowzero", 0):
-        raise Impossible
-    if 0 in others:
-        raise Unproved("a Reshape to a size that is not known")
-
-
 @denotes("Transpose")
 def transpose(call: Call) -> Tensor:
     """Axis ``k`` of the result is axis ``perm[k]`` of the operand."""
     x = call.operand(0)
     perm = call.attribute("perm")
     return permuted(x, [*range(x.rank)][::-1] if perm is None else list(perm))
-
-
-@denotes("Expand")
-def expand(call: Call) -> Tensor:
-    """The operand, broadcast to the result."""
-    x, shape = call.operand(0), call.shape()
-    target = call.dims(1)
-    if target is None:
-        raise Unproved("an Expand to sizes that are data")
-    for wanted, size in zip(target[::-1], shape[::-1], strict=False):
-        require_equal(wanted, size)
-    return elementwise(lambda element: element, [x], shape, x.dtype)
 
 
 @denotes("Tile")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from xoptim.facts.dims import before_wrapping
 from xoptim.facts.dtypes import is_float
 from xoptim.proof.calls import Call, as_whole, denotes
 from xoptim.proof.elements import ZERO, Element
@@ -30,8 +31,7 @@ def recurrent(call: Call) -> list[Tensor] | None:
         return None
     operands = [*call.operands, *[None] * (max(places) + 1 - len(call.operands))]
     for place in places:
-        if operands[place] is None:
-            operands[place] = _states(call, x)
+        operands[place] = _states(call, x, operands[place])
     direction = call.attribute("direction", "forward")
     has_one_order = direction in ("forward", "reverse") and operands[_LENGTHS] is None
     if call.case.is_exact or not has_one_order:
@@ -44,7 +44,19 @@ def recurrent(call: Call) -> list[Tensor] | None:
     return [_reversed(results[0], axis), *results[1:]]
 
 
-def _states(call: Call, x: Tensor) -> Tensor:
+def _states(call: Call, x: Tensor, states: Tensor | None) -> Tensor:
+    """The first states, in the only shape that the operator accepts where a size was converted."""
+    if states is None:
+        return _zeros(call, x)
+    if all(before_wrapping(size) == size for size in states.shape):
+        return states
+    zeros = _zeros(call, x)
+    if states.rank != zeros.rank or not call.requires("states", states.shape, zeros.shape):
+        return states
+    return Tensor(zeros.shape, states.dtype, states.at)
+
+
+def _zeros(call: Call, x: Tensor) -> Tensor:
     """Zeros: a state of each direction and sequence."""
     weights = call.operand(2)  # (directions, gates * hidden, hidden)
     if isinstance(weights, Items) or weights.rank != 3:
