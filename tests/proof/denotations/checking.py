@@ -22,7 +22,8 @@ from xoptim.proof.branches import Branch
 from xoptim.proof.elements import Element
 from xoptim.proof.indices import UNNAMED, Case
 from xoptim.proof.meaning import Side
-from xoptim.proof.proving import _Attempt, _Models
+from xoptim.proof.models import Models
+from xoptim.proof.proving import _Attempt
 
 DOMAINS = {"com.microsoft": 1, "ai.onnx.ml": 1}
 
@@ -70,7 +71,7 @@ class _Cases(_Attempt):
         expected: list[Any],
         integers: Mapping[str, int],
     ) -> None:
-        super().__init__(_Models(model, model, USUAL), exact)
+        super().__init__(Models(model, model, USUAL), exact)
         self.numbers = numbers
         self.expected = expected
         self.integers = integers

@@ -1,0 +1,223 @@
+"""Prove rewrites that keep nodes and move them in and out of branches: equal operators have equal
+operands, whatever their ranks are.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import onnx
+
+from xoptim.facts.protos import inner_graphs
+from xoptim.graph.graph import Graph
+from xoptim.graph.load import load_model
+from xoptim.graph.node import Node
+from xoptim.graph.walk import all_nodes
+from xoptim.operators.registry import is_deterministic
+from xoptim.proof.chain import Reader, Scope
+from xoptim.proof.indices import Unproved, check_time
+from xoptim.proof.values import Value, Values
+
+_BRANCHES: Final = ("else_branch", "then_branch")
+"""The subgraphs of an If, by its condition."""
+_Roots: TypeAlias = set[Value]
+_Choice: TypeAlias = tuple[Value, Mapping[bool, Graph]]
+"""The condition of an If and its branches."""
+
+
+def has_subgraphs(model: onnx.ModelProto) -> bool:
+    """Whether nodes of a model have subgraphs."""
+    return any(True for _ in inner_graphs(model.graph.node))
+
+
+def require_same_values(before: onnx.ModelProto, after: onnx.ModelProto) -> None:
+    """Raise `Unproved` unless both models apply the same operators to equal operands, and each node
+    of the result runs only where the original runs an equal one.
+
+    Nothing that is inferred or declared of shapes is read.
+    """
+    if _ports(before) != _ports(after):
+        raise Unproved("the inputs or outputs differ")
+    values = Values()
+    original, result = (_Side(values, model) for model in (before, after))
+    for name in original.graph.outputs:
+        if not original.value(original.graph, name).is_same(result.value(result.graph, name)):
+            raise Unproved(f"output {name!r} is not found equal")
+    _Comparison(original, result).run()
+
+
+def _ports(model: onnx.ModelProto) -> list[bytes | str]:
+    inputs = (value.SerializeToString(deterministic=True) for value in model.graph.input)
+    return [*inputs, *(value.name for value in model.graph.output)]
+
+
+class _Side(Reader):
+    """The values of a model, those of its subgraphs included."""
+
+    def __init__(self, values: Values, proto: onnx.ModelProto) -> None:
+        super().__init__(values, {}, {}, reads_weights=True)
+        self.scopes: dict[Graph, Scope] = {}
+        copy = onnx.ModelProto()
+        copy.CopyFrom(proto)
+        for graph in (copy.graph, *inner_graphs(copy.graph.node)):
+            graph.ClearField("value_info")
+        model = load_model(copy, infer=False)
+        self.graph = model.graph
+        if model.functions or self.graph.overridable:
+            raise Unproved("local functions, or an input with a default")
+        for node in all_nodes(self.graph.nodes):
+            if not is_deterministic(node.op_type, node.domain):
+                raise Unproved(f"operator {node.op_type} may be random")
+        self.read(self.graph, {})
+
+    def read(
+        self,
+        graph: Graph,
+        scope: Scope,
+        depth: int = 0,
+        operands: Mapping[str, Value] | None = None,
+    ) -> None:
+        """Add the values of a graph to ``scope``, which is kept."""
+        if graph.parent is not None and graph.declared_inputs:
+            raise Unproved("a loop")
+        if graph.parent is not None and any(_is_outside(graph, name) for name in _own(graph)):
+            raise Unproved("a name that a subgraph defines again")
+        super().read(graph, scope, depth, operands)
+        self.scopes[graph] = scope
+
+    def _results(
+        self,
+        graph: Graph,
+        node: Node,
+        operands: list[Value | None],
+        scope: Scope,
+        depth: int,
+    ) -> Sequence[Value]:
+        check_time()
+        truth = self.truth(graph, node, operands[0] if operands else None)
+        if truth is None:
+            return super()._results(graph, node, operands, scope, depth)
+        maps = scope.maps if isinstance(scope, ChainMap) else [scope]
+        inner = {name: ChainMap[str, Value]({}, *maps) for name in node.bodies}
+        for name, body in node.bodies.items():
+            self.read(body, inner[name], depth + 1)
+        name = _BRANCHES[truth]
+        return [inner[name][output] for output in node.bodies[name].outputs]
+
+    def truth(self, graph: Graph, node: Node, condition: Value | None = None) -> bool | None:
+        """The condition of an If that is a constant; ``None`` for other conditions and nodes."""
+        if not _is_choice(node):
+            return None
+        tensor = (condition or self.value(graph, node.input[0])).root.tensor
+        if tensor is None or tensor.shape not in ((), (1,)):
+            return None
+        return bool(tensor.numpy().all())
+
+    def value(self, graph: Graph, name: str) -> Value:
+        """A value that a graph reads or computes."""
+        return self.scopes[graph][name].root
+
+    def computed(self, graph: Graph) -> Iterator[tuple[Node, Value]]:
+        """The nodes of a graph that are more than a value, each with its first result."""
+        for node in graph.nodes:
+            names = [name for name in node.output if name]
+            if names and (node.domain or node.op_type not in ("Constant", "Identity")):
+                yield node, self.value(graph, names[0])
+
+    def running(self, graph: Graph) -> _Roots:
+        """The values that are computed wherever a graph runs."""
+        roots: _Roots = set()
+        for node, value in self.computed(graph):
+            roots.add(value)
+            if not _is_choice(node):
+                continue
+            truth = self.truth(graph, node)
+            then, otherwise = (self.running(node.bodies[name]) for name in _BRANCHES[::-1])
+            roots |= then & otherwise if truth is None else then if truth else otherwise
+        return roots
+
+    def choices(self, graph: Graph) -> Iterator[_Choice]:
+        """The If nodes that run wherever a graph runs."""
+        for node, _ in self.computed(graph):
+            if not _is_choice(node):
+                continue
+            truth = self.truth(graph, node)
+            if truth is not None:
+                yield from self.choices(node.bodies[_BRANCHES[truth]])
+            else:
+                bodies = {bool(k): node.bodies[name] for k, name in enumerate(_BRANCHES)}
+                yield self.value(graph, node.input[0]), bodies
+
+
+class _Comparison:
+    """What the result runs, compared with what the original runs."""
+
+    def __init__(self, original: _Side, result: _Side) -> None:
+        self.original = original
+        self.result = result
+        self.valid = {
+            value
+            for graph in (original.graph, *_bodies(original.graph))
+            for _, value in original.computed(graph)
+        }
+
+    def run(self) -> None:
+        """Raise `Unproved` for a node of the result that may fail where the original does not."""
+        if not {*_declared(self.result)} <= {*_declared(self.original)}:
+            raise Unproved("a subgraph that declares other outputs")
+        original = self.original
+        start = original.running(original.graph), [*original.choices(original.graph)]
+        self._require(self.result.graph, *start)
+
+    def _require(self, graph: Graph, available: _Roots, choices: Sequence[_Choice]) -> None:
+        """Raise `Unproved` for a node of a graph of the result that computes another value than
+        those that are available.
+        """
+        for node, value in self.result.computed(graph):
+            if not _is_choice(node):
+                if value not in available:
+                    raise Unproved(f"{node.op_type} runs in the result only")
+                continue
+            truth = self.result.truth(graph, node)
+            condition = self.result.value(graph, node.input[0])
+            for answer, name in enumerate(_BRANCHES):
+                body = node.bodies[name]
+                if truth is not None and truth != bool(answer):
+                    self._require(body, self.valid, [])
+                    continue
+                known = [c[1][bool(answer)] for c in choices if c[0].is_same(condition)]
+                inner = [choice for own in known for choice in self.original.choices(own)]
+                roots = available.union(*map(self.original.running, known))
+                self._require(body, roots, [*choices, *inner])
+
+
+def _declared(side: _Side) -> Iterator[tuple[Value, bytes]]:
+    """The outputs of all subgraphs, each with the type that is declared."""
+    for body in _bodies(side.graph):
+        source = None if body.source is None else body.source.output
+        if source is None or len(source) != len(body.outputs):
+            raise Unproved("a subgraph that was changed")
+        for name, value in zip(body.outputs, source, strict=True):
+            yield side.value(body, name), value.type.SerializeToString(deterministic=True)
+
+
+def _is_choice(node: Node) -> bool:
+    return not node.domain and node.op_type == "If"
+
+
+def _bodies(graph: Graph) -> Iterator[Graph]:
+    return (body for body in graph.all_graphs() if body is not graph)
+
+
+def _own(graph: Graph) -> Iterator[str]:
+    """The names that a graph defines."""
+    yield from graph.initializers
+    yield from (name for node in graph.nodes for name in node.output if name)
+
+
+def _is_outside(graph: Graph, name: str) -> bool:
+    """Whether a graph around a graph defines a name."""
+    parent = graph.parent
+    return parent is not None and (parent.defines(name) or _is_outside(parent, name))
