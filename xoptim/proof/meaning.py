@@ -43,7 +43,7 @@ from xoptim.proof.indices import (
 )
 from xoptim.proof.kinds import CONSTANT, AnyArray
 from xoptim.proof.laws import dim_of
-from xoptim.proof.tensors import Indices, Items, StoredReader, Tensor, integer_tensor
+from xoptim.proof.tensors import Indices, Items, StoredReader, Tensor, Unranked, integer_tensor
 from xoptim.verification.runs.protos import with_definitions
 
 assert denotations  # registers the denotations
@@ -224,7 +224,7 @@ class _Reading:
         for name, tensor in zip(node.output, single, strict=False):
             if name:
                 self.values[name] = tensor
-                if isinstance(tensor, Items):
+                if isinstance(tensor, Items | Unranked):
                     continue
                 # Sizes that depend on values have other names than inference gave them.
                 info = self.graph.info_of(name)
@@ -384,10 +384,12 @@ def _input_info(name: str, info: Info) -> Info:
 
     Sizes are at least 1.
     """
-    if not info.is_tensor or info.shape is None or not info.dtype:
-        raise Unproved(f"input {name!r} is no tensor of known type and rank")
+    if not info.is_tensor or not info.dtype:
+        raise Unproved(f"input {name!r} is no tensor of known type")
     if info.dtype == TensorProto.STRING:
         raise Unproved("strings")
+    if info.shape is None:
+        return Info(info.dtype)
     shape = tuple(
         _positive(size) if not is_anonymous(size) else _size_of(f"{UNNAMED}{name}:{axis}")
         for axis, size in enumerate(info.shape)
@@ -472,11 +474,11 @@ def _replaced(info: Info, sizes: Mapping[str, Dim], least: int) -> Info:
 
 def _input_tensor(name: str, info: Info, place: int | None) -> Tensor:
     """The tensor of an input; ``place``: its number among the inputs that are constants."""
-    assert info.shape is not None
+    key: tuple[Hashable, ...] = ("input", name, info.dtype)
+    if info.shape is None:
+        return Unranked(name, info.dtype, function(*key))
     if info.data is not None:
         return integer_tensor(info.data, info.static_shape or (), info.dtype)
-
-    key: tuple[Hashable, ...] = ("input", name, info.dtype)
     if place is not None:
         key = CONSTANT, AnyArray(place, info.dtype)
 

@@ -35,7 +35,7 @@ from xoptim.proof.indices import (
 from xoptim.proof.meaning import Side
 from xoptim.proof.models import Models
 from xoptim.proof.pieces import are_equal_in_pieces, rounded_by_floors
-from xoptim.proof.tensors import Tensor
+from xoptim.proof.tensors import Tensor, Unranked
 
 _MAX_CASES: Final = 300
 _MAX_SECONDS: Final = 2.0
@@ -354,6 +354,9 @@ class _Attempt:
             first = reading.before(place)
             is_original = False
             second = reading.after(place)
+            if isinstance(first, Unranked) or isinstance(second, Unranked):
+                self._compare_unranked(branch, first, second)
+                return None
             _require_same_shape(reading.case, first, second)
             if 0 in first.shape:
                 return None  # there are no elements
@@ -378,6 +381,14 @@ class _Attempt:
                 raise
             return cases
         return None
+
+    def _compare_unranked(self, branch: Branch, first: Tensor, second: Tensor) -> None:
+        """Compare all elements of two outputs, which have the shape of an input."""
+        if not isinstance(first, Unranked) or not isinstance(second, Unranked):
+            raise Unproved("an output of unknown rank")
+        if (first.name, first.dtype) != (second.name, second.dtype):
+            raise Unproved("outputs of unknown ranks")
+        self._compare(branch, first.element, second.element, first.dtype)
 
     def _reading(self, branch: Branch) -> _Reading:
         """The outputs in a case; cases that differ in their indices only share them."""

@@ -92,6 +92,39 @@ def _unread(_indices: Indices) -> Element:
     raise Unproved("an element of a sequence")
 
 
+class Unranked(Tensor):
+    """A tensor of unknown rank: each element is a function of the element of an input at the same
+    indices.
+
+    Args:
+        name: the input, which has the same shape.
+        dtype: element type.
+        element: any of its elements.
+    """
+
+    def __init__(self, name: str, dtype: int, element: Element) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.element = element
+
+    @property
+    def shape(self) -> Shape:  # type: ignore[override]
+        """Raises `Unproved`."""
+        raise Unproved(f"unknown rank of {self.name!r}")
+
+    def at(self, indices: Sequence[Dim]) -> Element:
+        """Raises `Unproved`: no indices are known."""
+        raise Unproved(f"unknown rank of {self.name!r}")
+
+    def typed(self, dtype: int) -> Tensor:
+        """The same elements, of another element type."""
+        return Unranked(self.name, dtype, self.element)
+
+    def mapped(self, change: Callable[[Element], Element], dtype: int = 0) -> Tensor:
+        """The tensor of a function of each element."""
+        return Unranked(self.name, dtype or self.dtype, change(self.element))
+
+
 def stored_tensor(array: np.ndarray[Any, Any], dtype: int, *, keeps_zeros: bool) -> Tensor:
     """The tensor of a constant; axes along which all elements are equal do not count.
 

@@ -5,17 +5,45 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from xoptim.facts.dims import Dim, SymbolicDim, exact_quotient, is_never_one, product, substitute
+from xoptim.facts.dims import (
+    LARGEST_SIZE,
+    Dim,
+    SymbolicDim,
+    exact_quotient,
+    is_never_one,
+    named,
+    product,
+    substitute,
+)
 from xoptim.facts.shapes import Shape
 from xoptim.proof.calls import Call, denotes
-from xoptim.proof.indices import Impossible, Unproved
-from xoptim.proof.tensors import Tensor, elementwise, require_equal, reshaped
+from xoptim.proof.elements import Element, function
+from xoptim.proof.indices import UNNAMED, Impossible, Unproved
+from xoptim.proof.tensors import Indices, Tensor, Unranked, elementwise, require_equal, reshaped
 
 
 @denotes("Squeeze", "Unsqueeze", "Flatten")
 def view(call: Call) -> Tensor:
     """The elements in their order."""
     return reshaped(call.case, call.operand(0), call.shape())
+
+
+@denotes("Shape")
+def shape_of(call: Call) -> Tensor | None:
+    """The sizes of an operand of unknown rank."""
+    x = call.operand(0)
+    if (
+        not isinstance(x, Unranked)
+        or call.attribute("start", 0)
+        or call.attribute("end") is not None
+    ):
+        return None
+    rank = named(f"{UNNAMED}{x.name}:rank", (0, LARGEST_SIZE))
+
+    def read(indices: Indices) -> Element:
+        return function("size of", x.name, call.dtype(), args=indices)
+
+    return Tensor((rank,), call.dtype(), read)
 
 
 @denotes("Reshape")
