@@ -1,3 +1,5 @@
+import numpy as np
+import onnx
 import pytest
 
 from tests.support import parse
@@ -371,3 +373,30 @@ def test_constants_that_cancel_are_a_premise() -> None:
         "constants of terms that cancel may differ by 1e+01 of themselves",
         "constants within 8 * 2^-24",
     )
+
+
+def test_integers_that_are_no_sum_of_steps() -> None:
+    """The first row and the first column have equal steps, and the last element differs by one."""
+    signature = "(float[9] x) => (float[A,B] y) <int64[2,2] i = {0, 1, 2, %s}>"
+    nodes = "y = Gather(x, i)", "n = Neg(x) g = Gather(n, i) y = Neg(g)"
+    models = [
+        parse(f"g {signature % last} {{ {text} }}")
+        for last, text in zip((3, 4), nodes, strict=True)
+    ]
+    assert not prove_models(models[0], models[1]).is_proved
+    same = [parse(f"g {signature % 4} {{ {text} }}") for text in nodes]
+    assert prove_models(same[0], same[1]).is_proved
+
+
+def test_large_tables_are_read_in_time() -> None:
+    """A table of bytes is no list of steps: a few of its elements show it."""
+    table = np.random.default_rng(0).integers(0, 256, (1 << 14, 512), np.uint8)
+    models: list[onnx.ModelProto] = []
+    for text in ("n = CumSum(g, z) y = Neg(n)", "n = CumSum(g, z) m = Identity(n) y = Neg(m)"):
+        nodes = f"b = Gather(t, i) g = Cast <to = 1> (b) {text}"
+        signature = "(int64[N] i, uint8[16384,512] t) => (float[A,B] y) <int64 z = {0}>"
+        model = parse(f"g {signature} {{ {nodes} }}")
+        del model.graph.input[1]
+        model.graph.initializer.append(onnx.numpy_helper.from_array(table, "t"))
+        models.append(model)
+    assert prove_models(models[0], models[1]).is_proved

@@ -38,6 +38,7 @@ _MAX_UNROLLED: Final = 8
 """Maximal number of terms of a sum that is written term by term."""
 _SHORT: Final = ("int4", "uint4", "int2", "uint2")
 """Integers that numpy has no types for."""
+_MAX_INT64: Final = (1 << 63) - 1
 _MAX_GROUPED: Final = 1 << 22
 """Maximal number of elements of a constant whose repeated axes are searched."""
 
@@ -185,11 +186,21 @@ class StoredReader:
 
 def _steps(array: np.ndarray[Any, Any]) -> list[int] | None:
     """The step along each axis of integers that are linear in their indices; else ``None``."""
-    first = array.flat[0].astype(object)
-    steps = [int(array[(0,) * k + (1,)].flat[0].astype(object) - first) for k in range(array.ndim)]
-    places = np.indices(array.shape, dtype=object)
-    expected = sum((place * step for place, step in zip(places, steps, strict=True)), first)
-    return steps if bool(np.all(array.astype(object) == expected)) else None
+    first = int(array.flat[0])
+    steps: list[int] = []
+    for axis in range(array.ndim):
+        line = array[(0,) * axis + (slice(None),) + (0,) * (array.ndim - axis - 1)].tolist()
+        steps.append(line[1] - first if len(line) > 1 else 0)
+        if any(number != first + place * steps[-1] for place, number in enumerate(line)):
+            return None
+    farthest = sum(abs(step) * size for step, size in zip(steps, array.shape, strict=True))
+    is_short = array.dtype != np.uint64 and abs(first) + farthest <= _MAX_INT64
+    dtype = np.int64 if is_short else object
+    places = np.ogrid[tuple(map(slice, array.shape))]
+    expected = np.full((), first, dtype)
+    for place, step in zip(places, steps, strict=True):
+        expected = expected + place.astype(dtype) * step
+    return steps if bool(np.all(array == expected)) else None
 
 
 def _differs(array: np.ndarray[Any, Any], axis: int) -> bool:
