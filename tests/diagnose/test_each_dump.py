@@ -3,6 +3,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 from onnx import numpy_helper
 
 from tests.engine.rules import NegNegPattern, builder, chain, renaming
@@ -195,6 +196,21 @@ def test_open_dimensions_that_are_equal_stay_equal(tmp_path: Path) -> None:
         for v in (*before.graph.input, *before.graph.output)
     }
     assert names == {"unk__0"}
+
+
+@pytest.mark.parametrize("name", ["unk__0", "?", "? + 1"])
+def test_open_dimensions_have_names_of_their_own(tmp_path: Path, name: str) -> None:
+    text = (
+        "agraph (float[a,2] x, float[b,2] z) => (float[c,2] y) "
+        "{ t = Concat <axis = 0> (x, z) y = Concat <axis = 0> (t, x) }"
+    )
+    model = _open(text)
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = name
+    _dump(tmp_path, model, "ConcatConcat")
+    before, _ = _dumped(tmp_path)
+    x, z = (v.type.tensor_type.shape.dim[0].dim_param for v in before.graph.input)
+    assert x != z
+    assert {x, z} == {"unk__0", "unk__1"}
 
 
 def _open(text: str) -> onnx.ModelProto:

@@ -1,13 +1,15 @@
 """Extract nodes of a graph, or both sides of a rewrite, as models that can run."""
 
+import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import onnx
 from onnx import TensorProto
 
-from xoptim.facts.dims import SymbolicDim
+from xoptim.facts.dims import Dim, SymbolicDim, named, substitute
 from xoptim.facts.protos import FUNCTIONS_SINCE, UNLISTED_SINCE
 from xoptim.facts.shapes import UNKNOWN
 from xoptim.graph.constants import constant_array
@@ -20,6 +22,9 @@ from xoptim.operators.inference.types import info_to_type_proto
 from xoptim.operators.inference.values import INTEGERS
 
 _MAX_BYTES = 1 << 20
+NEW_SIZE: Final = "unk__"
+"""First characters of the names that fragments give to dimensions."""
+_ANONYMOUS: Final = re.compile(r"\?\d+")
 
 
 def fragment(
@@ -302,15 +307,27 @@ class _Types:
         self._graph = graph
         self._names: dict[str, SymbolicDim] = {}
         self._new: dict[str, str] = {}
+        self._numbers = itertools.count()
+        self._assumed = " ".join(graph.model.assumptions.texts)
 
     def declare(self, name: str) -> onnx.ValueInfoProto:
         """The declaration of a result."""
         proto = onnx.ValueInfoProto(name=name)
-        proto.type.CopyFrom(info_to_type_proto(self._graph.info_of(name), self._names))
+        info = self._graph.info_of(name)
+        if info.shape is not None:
+            info = replace(info, shape=tuple(map(self._unambiguous, info.shape)))
+        proto.type.CopyFrom(info_to_type_proto(info, self._names))
         for dim in proto.type.tensor_type.shape.dim:
             if dim.dim_param:
                 dim.dim_param = self._plain(dim.dim_param)
         return proto
+
+    def _unambiguous(self, size: Dim) -> Dim:
+        """A dimension without names that a dimension without a name may have as well."""
+        if isinstance(size, int):
+            return size
+        names = [n for n in size.symbols if _is_ambiguous(n) and n not in self._assumed]
+        return substitute(size, {name: named(self._fresh(name)) for name in sorted(names)})
 
     def _plain(self, text: str) -> str:
         """A dimension as a text that verification can evaluate: sums, products and quotients of
@@ -318,7 +335,15 @@ class _Types:
         """
         if re.search(r"[%']|(max|min|broadcast)\(", text):
             return self._fresh(text)
-        return re.sub(r"\?\d+", lambda match: self._fresh(match[0]), text)
+        return _ANONYMOUS.sub(lambda match: self._fresh(match[0]), text)
 
     def _fresh(self, text: str) -> str:
-        return self._new.setdefault(text, f"unk__{len(self._new)}")
+        if text not in self._new:
+            names = (f"{NEW_SIZE}{number}" for number in self._numbers)
+            self._new[text] = next(name for name in names if name not in self._assumed)
+        return self._new[text]
+
+
+def _is_ambiguous(name: str) -> bool:
+    """Whether a dimension without a name may be written like one of this name."""
+    return name.startswith((NEW_SIZE, "?")) and not _ANONYMOUS.fullmatch(name)

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 
 from xoptim.facts.dims import Dim, SymbolicDim, substitute
 from xoptim.facts.shapes import Info
+from xoptim.graph.fragment import NEW_SIZE
 from xoptim.proof.indices import Unproved
-
-_NEW: str = "unk__"
-"""Prefix of names that `xoptim.graph.fragment` gives to dimensions without a name."""
 
 
 def bound_sizes(declared: Mapping[str, Info], values: Mapping[str, Info]) -> dict[str, Dim]:
@@ -51,7 +49,7 @@ def _open_symbol(size: Dim, sizes: Mapping[str, Dim]) -> str | None:
     """The only name of the rewrite in a dimension that has no value yet, where it is a summand."""
     if not isinstance(size, SymbolicDim):
         return None
-    names = [name for name in size.symbols if name.startswith(_NEW) and name not in sizes]
+    names = [name for name in size.symbols if name.startswith(NEW_SIZE) and name not in sizes]
     if len(names) != 1 or substitute(size, {names[0]: 1}) - substitute(size, {names[0]: 0}) != 1:
         return None
     return names[0]
