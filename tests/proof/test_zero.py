@@ -198,6 +198,13 @@ def test_assumptions_that_exclude_zero() -> None:
     assert proof.premises == ("sizes from 0", "N >= 2")
 
 
+@pytest.mark.parametrize(("size", "smallest"), [("s", 0), ("2*s", 0), ("s + 1", 0), ("s - 1", 1)])
+def test_formulas_that_are_zero_for_other_sizes(size: str, smallest: int) -> None:
+    """No case is one in which ``s - 1`` is 0."""
+    signature = f'(float["{size}"] x, float[s] z) => (float[A] y)'
+    assert _proof(signature, "a = Neg(x) y = Neg(a)", "y = Identity(x)").smallest_size == smallest
+
+
 def test_many_names_of_sizes() -> None:
     """Each set of sizes that are 0 is a case: there are few enough for some names only."""
     four, five = (", ".join(f"n{k}" for k in range(count)) for count in (4, 5))

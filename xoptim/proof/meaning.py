@@ -118,6 +118,9 @@ class Side:
             for size in dict.fromkeys(size for shape in shapes for size in shape)
             if not isinstance(size, int) and not is_nonnegative(size)
         ]
+        # whether a formula may be 0 where none of its names is
+        compound = (s for shape in shapes for s in shape if not isinstance(s, int))
+        self.may_vanish = any(not s.is_symbol and not is_nonnegative(s - 1) for s in compound)
         # whether a size of an input is 0
         self.has_zeros = any(0 in shape for shape in shapes)
         # the names of sizes that are 0 in some inputs that the model accepts
