@@ -182,6 +182,8 @@ class _Comparison:
                 continue
             truth = self.result.truth(graph, node)
             condition = self.result.value(graph, node.input[0])
+            if truth is None and available is not self.valid and value not in available:
+                raise Unproved("an If runs in the result only")
             for answer, name in enumerate(_BRANCHES):
                 body = node.bodies[name]
                 if truth is not None and truth != bool(answer):

@@ -22,16 +22,17 @@ _NAMES: Final[Mapping[Grade, str]] = {
         LowerOr LowerPad LowerResize LowerScatterElements LowerScatterND LowerShapeSource LowerSize
         LowerSizesWithOnes LowerSpaceToDepth LowerSplit LowerSqueeze LowerTile LowerUnsqueeze
         LowerUpsample LowerXor MovementChain MovementsElementwise NearestResize NearestResizeResize
-        NeutralAnd NeutralOr NotCompare NotNot PadSlice RangeGather Reshape ReshapeAllowzero
-        ReshapeFlatten ReshapeReshape ReshapeSplitSqueeze ReshapeSqueeze ResizeAxes ScanOnce
-        ScatterElementsPosition ScattersConcat SequenceConstructAt SequenceConstructConcat
-        ShapeBasedExpand ShapeBasedExpandBroadcast ShapeBasedExpandSwap ShapeBasedSliceEnd
-        ShapeConcat ShapeResize ShapeUnary ShapeVector SliceGather SliceSlice SlicesConcat
-        SlicesSplit SpaceToDepth SplitConcat SplitOne SplitToSequenceSequenceAt SqueezeSqueeze
-        SqueezeUnsqueeze StridedSlicesConcat StridedSlicesSpaceToDepth TransposeGather
-        TransposeRegion TransposeReshape TransposeTranspose UniformBroadcast UnsqueezeBroadcast
-        UnsqueezeElementwiseUnsqueeze UnsqueezeExpandReshape UnsqueezeGather UnsqueezeGatherReshape
-        UnsqueezeOrSqueezeReshape UnsqueezeSqueeze UnsqueezeUnsqueeze VectorMovements
+        NeutralAnd NeutralOr NotCompare NotNot PadSlice RangeGather RecurrentZeroState Reshape
+        ReshapeAllowzero ReshapeFlatten ReshapeReshape ReshapeSplitSqueeze ReshapeSqueeze ResizeAxes
+        ScanOnce ScatterElementsPosition ScattersConcat SequenceConstructAt SequenceConstructConcat
+        ShapeBasedExpand ShapeBasedExpandBroadcast ShapeBasedExpandSwap ShapeBasedReshape
+        ShapeBasedSliceEnd ShapeConcat ShapeResize ShapeUnary ShapeVector SliceGather SliceSlice
+        SlicesConcat SlicesSplit SpaceToDepth SplitConcat SplitOne SplitToSequenceSequenceAt
+        SqueezeSqueeze SqueezeUnsqueeze StridedSlicesConcat StridedSlicesSpaceToDepth
+        TransposeGather TransposeRegion TransposeReshape TransposeTranspose UniformBroadcast
+        UnsqueezeBroadcast UnsqueezeElementwiseUnsqueeze UnsqueezeExpandReshape UnsqueezeGather
+        UnsqueezeGatherReshape UnsqueezeOrSqueezeReshape UnsqueezeSqueeze UnsqueezeUnsqueeze
+        VectorMovements
     """,
     "over real numbers": """
         AbsNeg AddAdd AddAttention AddMatMulSoftmax AttentionHeads AttentionToMultiHead BatchHeads
