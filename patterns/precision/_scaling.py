@@ -46,7 +46,7 @@ def scales(channels: Channels, weights: Array) -> Numbers:
         for magnitudes in (sizes, largest)
     )
     ratios = [sizes**share / largest ** (1 - share) for share in _SHARES]
-    candidates = [np.minimum(ratio / ratio.min(), _MAX_SCALE) for ratio in ratios]
+    candidates: list[Numbers] = [np.minimum(ratio / ratio.min(), _MAX_SCALE) for ratio in ratios]
     errors = [
         expected_error(channels, weights, candidate)
         for candidate in (np.ones(len(sizes)), *candidates)

@@ -283,8 +283,7 @@ def PatternSub(  # noqa: N802 - returns a class
         constraint: condition on the whole match, as ``validate_mapping``.
         name: of the class; made from the operators of ``in_pattern`` when empty.
         interior: see `EasyPatternOptimization`.
-        **metadata: class attributes of `PatternOptimization`. The exactness is ``rounding`` unless
-            given.
+        **metadata: class attributes of `PatternOptimization`; by default ``exactness="rounding"``.
 
     Raises:
         TypeError: an expression is malformed, or a class attribute is unknown.

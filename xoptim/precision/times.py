@@ -38,8 +38,7 @@ def measure_costs(
     """The cost of each candidate on the shapes of one sample; none is measured after the budget.
 
     Equal operators on equal shapes are measured once. Operators in subgraphs are not measured, as
-    their operands are unknown. Operators quantized because of others are not measured either, as
-    they gain nothing alone.
+    their operands are unknown, nor those quantized because of others, as they gain nothing alone.
     """
     makers = {name: node for node in model.graph.node for name in node.output}
     initializers = {tensor.name: tensor for tensor in model.graph.initializer}

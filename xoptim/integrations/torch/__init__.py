@@ -56,8 +56,7 @@ def to_onnx(
         kwargs: the same by name.
         input_names: names of the graph inputs, in order.
         dynamic_shapes: dimensions that vary, as `torch.export.export` takes them.
-        options: of the optimizer; with ``patterns=None`` it only folds constants, merges equal
-            nodes and removes unused ones.
+        options: of the optimizer; ``patterns=None`` leaves folding, merging and cleaning.
         opset: version of the standard operators; torch's choice by default.
         verify: compare the result with the module itself, as `verify` does.
         export_options: of `torch.onnx.export` (``custom_translation_table``, ...).
