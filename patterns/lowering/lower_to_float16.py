@@ -1,4 +1,5 @@
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import ClassVar, Final, NamedTuple
 
@@ -17,12 +18,22 @@ _INTEGERS: Final = frozenset(
     (TensorProto.INT64, TensorProto.INT32, TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16)
 )
 _ENDS: Final = (TensorProto.FLOAT16, TensorProto.BOOL)
+_MAX_MAGNITUDES: Final = {
+    TensorProto.BOOL: 1.0,
+    TensorProto.INT8: 128.0,
+    TensorProto.UINT8: 255.0,
+    TensorProto.INT16: 32768.0,
+    TensorProto.FLOAT16: 65504.0,
+}
+"""The largest magnitude of a type, where float16 holds it."""
 _MAX_NODES: Final = 24
 """Maximum number of nodes between the casts."""
 _EXACT: Final = 2048
 """The largest integer up to which all integers are exact in float16."""
 _SMALLEST: Final = 2.0**-14
 """The smallest normal number of float16: smaller numbers have fewer digits."""
+_HALF_STEP: Final = 16
+"""Half of the distance between the largest numbers of float16."""
 
 
 class _Island(NamedTuple):
@@ -53,6 +64,8 @@ class LowerToFloat16Pattern(PatternOptimization):
        lost.)
     4. a result is cast to Booleans, and depends on more than one Add, Sub or Mul in a row, or a
        constant is beyond 2048.
+    5. an operand may be infinite in float16, and the result finite in float32: the operator
+       multiplies it by anything but constants of at least 1, or adds numbers beyond 16.
     """
 
     phase = "lower"
@@ -94,6 +107,11 @@ class LowerToFloat16Pattern(PatternOptimization):
         ):
             return self.none(
                 node, msg="a comparison depends on several operations, or a value beyond 2048"
+            )
+        magnitudes = _magnitudes(g, island.nodes)
+        if any(_may_be_finite(g, inner, magnitudes) for inner in island.nodes):  # (5)
+            return self.none(
+                node, msg="an operand may be infinite in float16 where the result is finite"
             )
         return MatchResult(
             self, [*island.nodes, *island.ends], partial(self._replace, len(island.nodes))
@@ -180,7 +198,10 @@ def _is_inner(g: GraphView, name: str) -> bool:
 
 
 def _is_held(g: GraphView, name: str, reader: Node) -> bool:
-    """Whether float16 represents an operand from outside of the island; any integer passes."""
+    """Whether float16 represents an operand from outside of the island.
+
+    Any integer passes: a large one becomes infinite.
+    """
     if g.is_constant(name):
         sizes = np.abs(constant(g, name))
         with np.errstate(over="ignore"):
@@ -212,6 +233,47 @@ def _steps(nodes: Sequence[Node]) -> dict[str, int]:
         before = max((counts.get(name, 0) for name in node.input), default=0)
         counts[node.output[0]] = before + is_op(node, "Add", "Sub", "Mul")
     return counts
+
+
+def _magnitudes(g: GraphView, nodes: Sequence[Node]) -> dict[str, float]:
+    """The largest magnitude of each float32 tensor; infinity for integers of 32 or 64 bits."""
+    magnitudes: dict[str, float] = {}
+    for node in nodes:
+        for name in _floats(g, node):
+            before = g.node_before(name)
+            if g.is_constant(name):
+                magnitudes[name] = float(np.abs(constant(g, name)).max(initial=0))
+            elif is_op(before, "Cast"):
+                dtype = g.try_infer_type(before.input[0])
+                magnitudes[name] = _MAX_MAGNITUDES.get(dtype, math.inf)
+        operands = [magnitudes[name] for name in _floats(g, node)]
+        if is_op(node, "Add", "Sub"):
+            magnitudes[node.output[0]] = sum(operands)
+        elif is_op(node, "Mul"):
+            magnitudes[node.output[0]] = math.prod(operands)
+        else:
+            magnitudes[node.output[0]] = operands[0]
+    return magnitudes
+
+
+def _may_be_finite(g: GraphView, node: Node, magnitudes: Mapping[str, float]) -> bool:
+    """Whether a result may be finite in float32 where an operand is infinite in float16."""
+    if not is_op(node, "Add", "Mul", "Sub"):
+        return False
+    left, right = node.input
+    pairs = [(left, right), (right, left)]
+    partners = [
+        partner
+        for operand, partner in pairs
+        if magnitudes[operand] > _MAX_MAGNITUDES[TensorProto.FLOAT16]
+    ]
+    if is_op(node, "Mul"):
+        return not all(_is_at_least_1(g, partner) for partner in partners)
+    return any(magnitudes[partner] > _HALF_STEP for partner in partners)
+
+
+def _is_at_least_1(g: GraphView, name: str) -> bool:
+    return g.is_constant(name) and bool((np.abs(constant(g, name)) >= 1).all())
 
 
 def _are_small(g: GraphView, nodes: Sequence[Node]) -> bool:

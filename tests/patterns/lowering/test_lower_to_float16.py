@@ -43,6 +43,34 @@ def test_a_constant_that_16_bits_do_not_hold(operator: str, number: float) -> No
 @pytest.mark.parametrize(
     "body",
     [
+        "<float k = {0.001953125}> { a = Cast <to = 1> (m) b = Mul(k, a) y = Cast <to = 10> (b) }",
+        "<float k = {-60000}> { a = Cast <to = 1> (m) b = Add(k, a) y = Cast <to = 10> (b) }",
+        "{ a = Cast <to = 1> (m) b = Sub(a, a) y = Cast <to = 10> (b) }",
+        (
+            "<float k = {1}> { a = Cast <to = 1> (m) c = Cast <to = 9> (m) d = Cast <to = 1> (c) "
+            "e = Sub(k, d) b = Mul(a, e) y = Cast <to = 10> (b) }"
+        ),
+    ],
+    ids=["a small factor", "a large summand", "the same number", "a factor of 0"],
+)
+def test_finite_results_of_large_numbers(body: str) -> None:
+    """Float16 has no number 70000."""
+    text = f"{WHOLE} {body}"
+    assert lowered(text) == types(parse(text, opset=18))
+
+
+@pytest.mark.parametrize(("integer", "is_lowered"), [("int16", True), ("int32", False)])
+def test_small_integers_may_be_scaled(integer: str, is_lowered: bool) -> None:
+    body = "a = Cast <to = 1> (m) b = Mul(k, a) y = Cast <to = 10> (b)"
+    operators = lowered(
+        f"agraph ({integer}[n] m) => (float16[n] y) <float k = {{0.5}}> {{ {body} }}"
+    )
+    assert (operators == ["Cast", "Mul"]) == is_lowered
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
         "<float k = {3001}> { a = Cast <to = 1> (m) b = Sub(k, a) y = Cast <to = 9> (b) }",
         (
             "<float k = {2048}, float j = {953}> { a = Cast <to = 1> (m) b = Add(k, a) "
