@@ -287,11 +287,16 @@ class _Body:
         return name, 0.0
 
     def _clipped(self, name: str) -> tuple[str, float | None, float | None]:
-        """The operand of a Clip, and its bounds; without a Clip, ``name`` and no bounds."""
+        """The operand of a Clip, and its bounds; ``name`` and no bounds without a Clip of constant
+        bounds.
+        """
         node = self._g.node_before(name)
         if not is_op(node, "Clip"):
             return name, None, None
-        limits = [self._g.get_constant_scalar(bound) for bound in node.input[1:]]
+        bounds = node.input[1:]
+        limits = [self._g.get_constant_scalar(bound) for bound in bounds]
+        if any(bound and limit is None for bound, limit in zip(bounds, limits, strict=True)):
+            return name, None, None
         low, high, *_ = [*(None if limit is None else float(limit) for limit in limits), None, None]
         return node.input[0], low, high
 

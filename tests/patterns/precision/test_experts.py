@@ -110,6 +110,19 @@ def test_other_blocks_stay(old: str, new: str) -> None:
     assert count(quantized(model)) == 0
 
 
+def test_limits_that_are_computed_stay() -> None:
+    replacements = {
+        "float[t,160] x": "float[t,160] x, float most",
+        "float most = {0.5}, ": "",
+        "z = Clip(b, least, most)": "z = Identity(b)",
+    }
+    text = _FORMS["in turns, with limits"]
+    for old, new in replacements.items():
+        assert old in text
+        text = text.replace(old, new)
+    assert count(quantized(scans(text))) == 0
+
+
 def test_weights_that_are_not_finite_stay() -> None:
     model = scans()
     for tensor in model.graph.initializer:
