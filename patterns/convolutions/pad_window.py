@@ -51,7 +51,7 @@ class _PadWindow(EasyPatternOptimization):
             rank is None
             or rank < 3
             or len(padding) != 2 * (rank if m.axes is None else len(m.axes))
-            or min(padding) < 0
+            or min(padding, default=0) < 0
         ):
             raise Declined("the pads are unknown or negative")
         full = [0] * (2 * rank)

@@ -38,6 +38,14 @@ def test_readers(text: str, removed: bool) -> None:
         np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
 
 
+def test_no_pads() -> None:
+    model = parse(
+        "agraph (float[n,2,h] x, float[2,2,3] w) => (float[n,2,k] y) "
+        "<int64[0] p = {}, int64[0] a = {}> { t = Pad(x, p, , a) y = Conv(t, w) }"
+    )
+    assert types(optimize(model, patterns="PadConv", strict=True)) == ["Conv"]
+
+
 @pytest.mark.parametrize(
     ("counts", "operators"), [(0, ["Pad", "AveragePool"]), (1, ["AveragePool"])]
 )
