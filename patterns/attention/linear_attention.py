@@ -75,11 +75,11 @@ class LinearAttentionPattern(EasyPatternOptimization):
             return self.none(m.nodes[0], msg="unknown sizes, or sums over another axis")
         heads, key, value = sizes
         row = (batch, heads, 1) if m.keepdims else (batch, heads)
-        shapes = {m.q: (batch, heads, key, 1), m.k: (batch, heads, key, 1)}
-        shapes |= {m.v: (*row, value), m.beta: (*row, 1)}
+        shapes = [(m.q, (batch, heads, key, 1)), (m.k, (batch, heads, key, 1))]
+        shapes += [(m.v, (*row, value)), (m.beta, (*row, 1))]
         if m.rule == _GATED:
-            shapes[m.decay] = (batch, heads, 1, 1)
-        if any(g.try_infer_shape(name) != shape for name, shape in shapes.items()):  # (2)
+            shapes.append((m.decay, (batch, heads, 1, 1)))
+        if any(g.try_infer_shape(name) != shape for name, shape in shapes):  # (2)
             return self.none(m.nodes[0], msg="an operand has other sizes than the state")
         exp = g.node_before(_source(g, m.decay)) if m.rule == _GATED else None
         if m.rule == _GATED and not is_op(exp, "Exp"):

@@ -108,6 +108,13 @@ def test_the_read_values_keep_their_axis() -> None:
     "replacements",
     [
         {"h = Mul(kc, f)": "h = Mul(qc, f)"},
+        {  # queries that are the values
+            "<keepdims = 0> (o, a)": "(o, a)",
+            "float[b,4,5] v": "float[b,4,1,5] v",
+            "float[b,4,1] z": "float[b,4,1,1] z",
+            "f = Unsqueeze(e, a) h = Mul(kc, f)": "h = Mul(kc, e)",
+            "i = Mul(s, qc)": "i = Mul(s, v)",
+        },
         {"float[b,4,1] z": "float[b,1,1] z"},
         {"float[b,4,5] v": "float[1,4,5] v"},
         {"float[b,4,3,5] s)": "s, o)"},
