@@ -11,6 +11,7 @@ import onnx
 
 import xoptim
 from xoptim.api.preparing import Source
+from xoptim.graph.save import hold_weights
 from xoptim.integrations.stand_ins import refuse, standing_in, warn_of_ignored
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def in_place_of_onnxslim(
         settings: OptimizeChanges = {**changes}
         if arguments.get("model_check"):
             settings.setdefault("verify", True)
-        result = xoptim.optimize(_changed(Source(model).proto, arguments), options, **settings)
+        result = xoptim.optimize(_changed(_with_weights(model), arguments), options, **settings)
         if output_model is None:
             return result
         external = True if arguments.get("save_as_external_data") else None
@@ -61,6 +62,14 @@ def in_place_of_onnxslim(
 
 def _ignored(arguments: Mapping[str, Any]) -> list[str]:
     return [name for name, value in arguments.items() if value and name not in _HONORED]
+
+
+def _with_weights(model: Any) -> onnx.ModelProto:
+    """A model as a protobuf, which holds the weights next to a file."""
+    source = Source(model)
+    if source.base_dir is not None:
+        hold_weights(source.proto, source.base_dir)
+    return source.proto
 
 
 def _changed(model: onnx.ModelProto, arguments: Mapping[str, Any]) -> onnx.ModelProto:
