@@ -28,6 +28,17 @@ def test_slim_optimizes_a_protobuf() -> None:
     assert sys.modules.get("onnxslim") is before
 
 
+def test_modules_that_are_imported_meanwhile_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second import of a module has other classes."""
+    (tmp_path / "imported_meanwhile.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    with in_place_of_onnxslim():
+        module = importlib.import_module("imported_meanwhile")
+    assert sys.modules.pop("imported_meanwhile", None) is module
+
+
 def test_slim_writes_a_file(tmp_path: Path) -> None:
     onnx.save(parse(TEXT), tmp_path / "model.onnx")
     with in_place_of_onnxslim():

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Final
-from unittest.mock import patch
 
 import xoptim
 
@@ -23,8 +22,14 @@ def standing_in(name: str, **functions: Callable[..., Any]) -> Iterator[None]:
     for function_name, function in functions.items():
         setattr(module, function_name, function)
     module.__version__ = f"xoptim {xoptim.__version__}"  # type: ignore[attr-defined]
-    with patch.dict(sys.modules, {name: module}):
+    previous = sys.modules.get(name)
+    sys.modules[name] = module
+    try:
         yield
+    finally:  # modules that were imported meanwhile stay
+        sys.modules.pop(name, None)
+        if previous is not None:
+            sys.modules[name] = previous
 
 
 def refuse(package: str, arguments: Mapping[str, Any]) -> None:
