@@ -149,6 +149,20 @@ def test_a_cache_that_grows(tmp_path: Path) -> None:
     assert config["search"]["past_present_share_buffer"] is False
 
 
+def test_a_cache_whose_length_is_constant(tmp_path: Path) -> None:
+    """Only the mask says how many keys a shared buffer has."""
+    model = parse(
+        f"agraph (int64[b,s] ids, int64[b,t] mask, {CACHE.format('past', 'past')}) "
+        "=> (float[b,s,9] logits, float[b,2,t,16] now_0_key, float[b,2,t,16] now_0_value) "
+        "{ n = Constant <value = int32[1] {3}> () m = Constant <value = int32 {4}> () "
+        "logits, now_0_key, now_0_value = com.microsoft.GroupQueryAttention "
+        "<num_heads = 4, kv_num_heads = 2> (q, k, v, past_0_key, past_0_value, n, m) }",
+        domains={"com.microsoft": 1},
+    )
+    config = config_of(model, folder_with(tmp_path), "m.onnx")
+    assert config["search"]["past_present_share_buffer"] is False
+
+
 def test_what_is_assumed(tmp_path: Path) -> None:
     known = assumptions_for(whole_decoder(), folder_with(tmp_path))
     assert known == [
@@ -185,6 +199,14 @@ def test_names_of_sizes_that_are_equal_in_a_run(tmp_path: Path) -> None:
             "int64[b,s] ids, int64[b] kind, {past}",
             "{out}, float[b,9] extra",
             "has the inputs 'ids', 'kind' and the outputs 'logits', 'extra', besides the KV cache",
+        ),
+        ("int64[s] ids, {past}", "{out}", "needs 'ids' with a shape of rank 2"),
+        ("int64 ids, {past}", "{out}", "needs 'ids' with a shape of rank 2"),
+        ("int64[b,s] ids, int64[t] mask, {past}", "{out}", "needs 'mask' with a shape of rank 2"),
+        (
+            "int64[b,s] ids, {past}",
+            "float logits, float[b,2,t,16] now_0_key, float[b,2,t,16] now_0_value",
+            "needs 'logits' with a shape of rank 1",
         ),
         ("int64[b,s] ids", "float[b,s,9] logits", "needs a KV cache"),
         ("int64[b,s] ids, {past}", "float[b,s,9] logits", "needs a KV cache"),

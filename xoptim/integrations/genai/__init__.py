@@ -124,6 +124,12 @@ def ports_of(model: onnx.ModelProto) -> Ports:
             "onnxruntime-genai needs a KV cache: a key and a value per layer, as inputs and "
             "outputs of rank 4 with 'key' and 'value' in their names"
         )
+    for port, rank in ((tokens[0], 2), *((mask, 2) for mask in masks), (logits[0], 1)):
+        if _rank(port) < rank:
+            raise ModelError(
+                f"onnxruntime-genai needs {port.name!r} with a shape of rank {rank} or more; the "
+                f"model has {_rank(port)}"
+            )
     keys, values, present_keys, present_values = pairs
     mask, position = next(iter(masks), None), next(iter(positions), None)
     return Ports(tokens[0], mask, position, keys, values, logits[0], present_keys, present_values)
@@ -289,7 +295,7 @@ def shares_cache(model: onnx.ModelProto, ports: Ports) -> bool:
         if node.op_type != "GroupQueryAttention" or ports.mask is None:
             return False
         for name in node.input[5:7]:
-            while name in producers:
+            while name in producers and producers[name].input:
                 name = producers[name].input[0]
             if name != ports.mask.name:
                 return False
