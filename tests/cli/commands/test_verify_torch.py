@@ -28,6 +28,9 @@ def failing():
 
 def number():
     return 3
+
+def without_names():
+    return alone(), torch.ones(2, 8), 5
 """
 
 
@@ -66,6 +69,7 @@ def test_the_command_compares_with_what_a_function_makes(xopt: Xopt, name: str) 
     [
         ("factory_of_tests:failing", "fails: ValueError: no weights"),
         ("factory_of_tests:number", "returns int; a torch module is expected"),
+        ("factory_of_tests:without_names", "returns Linear, Tensor, int; a torch module is"),
         ("factory_of_tests:missing", "has no function 'missing'"),
         ("no_such_module:make", "no_such_module cannot be imported"),
         ("factory_of_tests", "is not of the form package.module:function"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,7 +47,9 @@ def call_of(address: str) -> ModuleCall:
     except Exception as error:  # the caller's own code
         raise ChoiceError(f"{address} fails: {type(error).__name__}: {error}") from error
     parts = result if isinstance(result, tuple) else (result,)
-    if not 1 <= len(parts) <= 3 or not isinstance(parts[0], torch.nn.Module):
+    is_call = 1 <= len(parts) <= 3 and isinstance(parts[0], torch.nn.Module)
+    kwargs = parts[2] if len(parts) == 3 else {}
+    if not is_call or not isinstance(kwargs, Mapping):
         kinds = ", ".join(type(part).__name__ for part in parts)
         raise ChoiceError(
             f"{address} returns {kinds}; a torch module is expected, alone or as "
@@ -54,7 +57,7 @@ def call_of(address: str) -> ModuleCall:
         )
     args = parts[1] if len(parts) > 1 else None
     positional = args if args is None or isinstance(args, tuple) else (args,)
-    return ModuleCall(parts[0], positional, dict(parts[2]) if len(parts) > 2 else {})
+    return ModuleCall(parts[0], positional, dict(kwargs))
 
 
 def verify_made(
