@@ -10,6 +10,7 @@ import pytest
 
 import xoptim
 from xoptim.integrations.torch import to_onnx, verify
+from xoptim.integrations.torch.values import array_of, torch_tensor
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("onnxscript")
@@ -243,6 +244,25 @@ def test_16_bit_floats() -> None:
     with torch.no_grad():
         wrong[2].bias += 0.05
     assert verify(wrong, model, args).status == "different"
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_types_that_numpy_lacks(name: str) -> None:
+    array = np.array([0.5, -2, 448], name)
+    tensor = torch_tensor(array)
+    assert tensor.dtype == getattr(torch, name)
+    assert tensor.to(torch.float32).tolist() == array.astype(np.float32).tolist()
+    np.testing.assert_array_equal(array_of(tensor), array)
+
+
+@pytest.mark.parametrize("scopes", ["5", "{}", "['', [1], 2]"])
+def test_other_metadata_names_no_module(scopes: str) -> None:
+    broken = to_onnx(network(wrong=1), inputs(), KWARGS, dynamic_shapes=SHAPES)
+    for node in broken.graph.node:
+        del node.metadata_props[:]
+        node.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=scopes)
+    report = verify(network(), broken, inputs(), KWARGS, exported=broken)
+    assert report.reason.endswith("the export made the difference")
 
 
 class Added(Module):  # type: ignore[misc]

@@ -98,9 +98,12 @@ def _scopes_of(node: onnx.NodeProto) -> frozenset[str]:
     """The names of the submodules that a node belongs to."""
     text = next((p.value for p in node.metadata_props if p.key == _SCOPES), "[]")
     try:
-        return frozenset(filter(None, ast.literal_eval(text)[:-1]))
+        names = ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return frozenset()
+    if not isinstance(names, list):
+        return frozenset()
+    return frozenset(name for name in names[:-1] if name and isinstance(name, str))
 
 
 def _calls_in(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[_Call]:

@@ -156,10 +156,13 @@ def array_of(leaf: Any) -> np.ndarray:
 
 
 def torch_tensor(array: np.ndarray) -> torch.Tensor:
-    """A copy of an array as a tensor; bfloat16, which numpy lacks, is copied bit by bit."""
-    copy = np.array(array, order="C")
-    if array.dtype.name == "bfloat16":
-        return torch.from_numpy(copy.view(np.int16)).view(torch.bfloat16)
+    """A copy of an array as a tensor; bfloat16 and float8, which numpy lacks, are copied bit by
+    bit.
+    """
+    copy, name = np.array(array, order="C"), array.dtype.name
+    if name.startswith(("bfloat16", "float8")):
+        bits = copy.view(f"i{copy.itemsize}")
+        return torch.from_numpy(bits).view(getattr(torch, name))
     return torch.from_numpy(copy)
 
 
