@@ -160,6 +160,8 @@ class ServedFiles:
 
     def _text(self, error: OSError) -> str:
         place = error.filename
+        if place is None:  # such as a full disk
+            return error.strerror or str(error)
         with suppress(ValueError, TypeError):
             place = Path(place).relative_to(self.folder.root)
         return f"{_quoted(str(place))}: {error.strerror or error}"
@@ -217,8 +219,8 @@ def main(words: Sequence[str]) -> int:
         for model in models:
             _stage_weights(folder, Path(model))
     except OSError as error:
-        name = Path(error.filename or "").name
-        sys.stderr.write(f"xopt: error: external data {name!r}: {error.strerror or error}\n")
+        place = f" {Path(error.filename).name!r}" if error.filename is not None else ""
+        sys.stderr.write(f"xopt: error: external data{place}: {error.strerror or error}\n")
         return 2
     with advising(ToolWords(tool)):
         run_module(command)
