@@ -75,6 +75,19 @@ def test_a_constant_of_two_nodes_counts_once() -> None:
     assert (found.total.parameters, found.total.read, found.sizes) == (8, 4 * 32, {"n": 1})
 
 
+def test_constants_of_both_branches_count() -> None:
+    """Their names may be equal."""
+    branches = ", ".join(
+        f"{name}_branch = {name}_graph () => (float[4] z) <float[4] w = {{1, 2, 3, {number}}}> "
+        "{ z = Add(x, w) }"
+        for name, number in {"then": 4, "else": 5}.items()
+    )
+    found = costs(
+        parse(f"agraph (float[4] x, bool c) => (float[4] y) {{ y = If (c) <{branches}> }}"), {}
+    )
+    assert found.total.parameters == 8
+
+
 def test_layers_and_subgraphs() -> None:
     text = """agraph (float[4] x, bool c) => (y) {
         ["/encoder/layer.0/act/Relu"] t = Relu(x) ["/encoder/layer.1/act/Relu"] u = Relu(t)

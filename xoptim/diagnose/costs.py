@@ -21,6 +21,7 @@ from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.sources import Source
+from xoptim.graph.tensors import Tensor
 from xoptim.verification.inputs.dims import unknown_dimension
 from xoptim.verification.inputs.sized import SizedModel, evaluated
 from xoptim.verification.inputs.work import MAX_COUNT, MemoryNeed, operations
@@ -184,7 +185,7 @@ class _Counter:
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self._sizes = sizes
-        self._seen: set[str] = set()
+        self._seen: set[Tensor] = set()
 
     def cost(self, node: Node) -> Cost:
         """The cost of one node, without its subgraphs."""
@@ -195,8 +196,8 @@ class _Counter:
         cost = Cost(nodes=1)
         for name, shape in zip(node.input, operands, strict=True):
             tensor = graph.tensor(name) if name else None
-            if tensor is not None and name not in self._seen:
-                self._seen.add(name)
+            if tensor is not None and tensor not in self._seen:
+                self._seen.add(tensor)
                 cost.parameters += tensor.size
             cost.read += self._bytes(graph, name, shape)
         cost.written = sum(
