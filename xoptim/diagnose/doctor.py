@@ -5,18 +5,17 @@ would not run here.
 from __future__ import annotations
 
 import platform
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import EntryPoint, PackageNotFoundError, version
 from typing import Final
 
 import numpy as np
 from onnx import TensorProto, helper
 
 from xoptim.bench.int8 import INSTRUCTIONS, int8_share
-from xoptim.catalogue.discovery import installed_patterns, packs
+from xoptim.catalogue.discovery import installed_patterns, packs, patterns_of
 from xoptim.engine.index import defect_of
 from xoptim.facts.json_results import JsonForm, JsonResult
 from xoptim.facts.operators import operators_served
@@ -107,7 +106,7 @@ def diagnose_installation(provider: str = "cpu", *, software_device: bool = Fals
         providers={name: _fault_of(name) for name in names},
         kernels={name: operators_served(name) for name in names},
         targets=_targets(software_device),
-        packs=_pattern_counts(),
+        packs={pack.name: _pattern_count(pack) for pack in packs()},
         skipped=_skipped(provider),
         memory=available_memory(),
         integers=None if flags is None else tuple(sorted(INSTRUCTIONS & flags)),
@@ -145,19 +144,12 @@ def _targets(software_device: bool) -> tuple[TargetState, ...]:
         return tuple(pool.map(partial(state_of, software_device=software_device), targets))
 
 
-def _pattern_counts() -> dict[str, int]:
-    modules = Counter(cls.__module__ for cls in installed_patterns().values())
-    return {
-        point.name: (
-            sum(
-                n
-                for name, n in modules.items()
-                if name == point.value or name.startswith(f"{point.value}.")
-            )
-            or -1
-        )
-        for point in packs()
-    }
+def _pattern_count(pack: EntryPoint) -> int:
+    """The number of patterns of a pack; -1 when it cannot be loaded."""
+    try:
+        return len(patterns_of(pack.load()))
+    except Exception:  # the pack's own code
+        return -1
 
 
 def _skipped(provider: str) -> dict[str, str]:

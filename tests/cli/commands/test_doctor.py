@@ -1,5 +1,6 @@
 """``xopt doctor``."""
 
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import onnx
@@ -9,6 +10,7 @@ import pytest
 from tests.cli.command import Xopt
 from tests.support import parse
 from xoptim import installed_patterns
+from xoptim.catalogue.discovery import GROUP
 from xoptim.targets import Target, TargetState, every as every_target
 
 TABLE = TargetState("webnn", "browsers", True, "", "by table", "", "")
@@ -68,6 +70,27 @@ def test_the_state_of_this_installation(xopt: Xopt) -> None:
     assert sum(found["packs"].values()) == len(installed_patterns())
     assert found["settings"].endswith("xoptim.toml")
     assert found["faults"] == []
+
+
+def test_packs_of_third_parties(
+    xopt: Xopt, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An entry point may name a module in another one, and a pack may have no patterns."""
+    modules = {
+        "xopt_pack.py": "from xoptim.patterns.movement import movement_pair as patterns",
+        "xopt_empty.py": "",
+        "xopt_broken.py": "1 / 0",
+    }
+    for name, text in modules.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    values = {"pack": "xopt_pack:patterns", "empty": "xopt_empty", "broken": "xopt_broken"}
+    points = [EntryPoint(name, value, GROUP) for name, value in values.items()]
+    monkeypatch.setattr("xoptim.diagnose.doctor.packs", lambda: points)
+    document = xopt("doctor", "--json").json
+    assert document["packs"].pop("pack") > 0
+    assert document["packs"] == {"empty": 0, "broken": -1}
+    assert document["faults"] == ["the patterns of broken cannot be loaded"]
 
 
 def test_patterns_that_are_skipped_have_a_reason(xopt: Xopt) -> None:
