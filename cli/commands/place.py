@@ -282,7 +282,7 @@ def _failing_lines(answer: _Answer, placement: Placement) -> Iterator[str]:
     if part is not None:
         subject = "the smallest subgraph" if part.is_smallest else "a subgraph (time limit reached)"
         nodes = zip(part.operators, part.nodes, strict=True)
-        listed = ", ".join(f"{kind} {name!r}" for kind, name in nodes)
+        listed = ", ".join(f"{kind} {name!r}" for kind, name in nodes) or "it has no nodes"
         yield f"{subject} that does not compile: {listed}"
     else:
         yield "--bisect finds the smallest subgraph that does not compile"

@@ -62,6 +62,14 @@ def test_a_model_that_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
     assert smallest_failing(CHAIN, QNN) is None
 
 
+def test_a_model_without_nodes() -> None:
+    model = parse("agraph (float[2] x) => (float[2] x) { }", opset=99)
+    found = smallest_failing(model, targets.named("cpu"))
+    assert found is not None
+    assert (found.nodes, found.is_smallest) == ((), True)
+    assert "99" in found.error
+
+
 def test_time_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = stops_at(monkeypatch, ["Erf"])
     found = smallest_failing(CHAIN, QNN, seconds=0)

@@ -35,7 +35,8 @@ class Failing(JsonResult):
 
     Attributes:
         model: the part as a model.
-        nodes: names of the nodes of the part, in order; compiling stops at the last one.
+        nodes: names of the nodes of the part, in order; compiling stops at the last one. None in a
+            model without nodes.
         operators: operators of these nodes.
         error: the reason why the part does not compile, in one line.
         is_smallest: whether the search ended; otherwise time was up.
@@ -69,6 +70,8 @@ def smallest_failing(
         whole = place(model, target, base_dir, software_device=software_device, seconds=seconds)
     if whole.compiles:
         return None
+    if not search.nodes:
+        return Failing(model, (), (), whole.error)
     count = len(search.nodes)
     # when time is up, `fails` is false for all parts: a search ends at the last part that failed
     end = bisect_left(range(count), True, lo=1, key=lambda size: search.fails(0, size))
