@@ -101,6 +101,19 @@ def test_what_cannot_be_moved_is_removed(tmp_path: Path, monkeypatch: pytest.Mon
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_error_closes_no_file_of_others(tmp_path: Path) -> None:
+    """A file that is opened later may have the number of the file that was closed."""
+    with pytest.raises(KeyError), temporary(tmp_path / "path") as (stream, _):  # noqa: PT012
+        number = stream.fileno()
+        stream.close()
+        later = (tmp_path / "later").open("wb")
+        assert later.fileno() == number
+        raise KeyError
+    later.write(b"new")
+    later.close()
+    assert [file.name for file in tmp_path.iterdir()] == ["later"]
+
+
 @posix
 def test_folders_below_one_that_is_named(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()

@@ -88,17 +88,15 @@ def temporary(
         permissions = -1
         handle = os.open(path, _NEW, mode)
     try:
-        JOURNAL.note(path)
-        if permissions >= 0:
-            _set_permissions(handle, path, permissions)
         with os.fdopen(handle, "wb", buffering) as stream:
+            JOURNAL.note(path)
+            if permissions >= 0:
+                _set_permissions(handle, path, permissions)
             yield stream, path
             stream.flush()
             if syncs:
                 os.fsync(handle)
     except BaseException:
-        with suppress(OSError):
-            os.close(handle)
         with suppress(OSError):
             path.unlink()
         raise
