@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,6 +107,7 @@ def write_pair(
 
     Returns the exit code, and prints what was moved.
     """
+    options = choices.comparison.read(choices.provider) if choices.verify else None
     targets = _targets(encoder, decoder, folder)
     sources = Source(encoder), Source(decoder)
     with Progress(enabled=not choices.as_json) as progress:
@@ -122,9 +122,9 @@ def write_pair(
             )
             return DIFFERENT
         reports: list[VerificationReport] = []
-        if choices.verify:
-            changes = {"assume_from_model": assume_from_model}
-            reports = _verified(before, after, sources[0], choices, changes, progress)
+        if options is not None:
+            options = replace(options, assume_from_model=assume_from_model)
+            reports = _verified(before, after, sources[0], choices, options, progress)
         code = code_of(reports)
         written: list[Path] = []
         if code != DIFFERENT:
@@ -163,16 +163,16 @@ def _verified(
     after: Pair,
     encoder: Source,
     choices: Pairing,
-    changes: Mapping[str, Any],
+    options: VerificationOptions,
     progress: Progress,
 ) -> list[VerificationReport]:
     """One comparison for each provider: encoder and decoder run one after the other."""
     first, second = before.joined(), after.joined()
     options = replace(
-        choices.comparison.read(choices.provider),
+        options,
         original_dir=encoder.base_dir,
         optimized_dir=encoder.base_dir,
-        **{**common(VerificationOptions, choices), **changes},
+        **common(VerificationOptions, choices),
     )
     options = replace(options, assume=fitting(Source(first), choices.assume))
     progress.say("verifying")
