@@ -1,6 +1,7 @@
 """The command ``xopt``: the dispatch of a command line, and the exit codes of errors."""
 
 import contextlib
+import errno
 import gc
 import io
 import logging
@@ -36,6 +37,10 @@ from .terminal import escaped_output, say
 _NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 
+_FAULTS_OF_OUTPUT = frozenset(
+    (errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EINVAL, errno.EIO, errno.ENOSPC, errno.EPIPE)
+)
+"""Errors of a write; a process that cannot be started has others."""
 _LACKS_OF_MEMORY = ("can't start new thread", "error return without exception set")
 """Messages of Python and of C extensions that fail to allocate memory."""
 
@@ -258,9 +263,11 @@ def _reason(error: OSError) -> str:
         return "no folder for temporary files can be written; set TMPDIR=FOLDER (environment)"
     if isinstance(error, FileNotFoundError):
         return "the current folder no longer exists"
-    return (
-        str(error) if error.errno is None else f"cannot write to standard output: {error.strerror}"
-    )
+    if error.errno is None:
+        return str(error)
+    if error.errno in _FAULTS_OF_OUTPUT:  # the files that xopt writes have names
+        return f"cannot write to standard output: {error.strerror}"
+    return f"{error.strerror}; {JOURNAL.outcome()}"
 
 
 def main() -> None:

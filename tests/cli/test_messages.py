@@ -240,6 +240,8 @@ def test_errors_of_the_system(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> No
             "no folder for temporary files can be written; set TMPDIR=FOLDER (environment)",
         ),
         (OSError(5, "Input/output error"), "cannot write to standard output: Input/output error"),
+        # os.fork
+        (BlockingIOError(11, "Try again"), "Try again; nothing was written"),
     ):
         monkeypatch.setattr("xoptim.workflow.stages.optimize_verified", fail(error))
         assert xopt("model.onnx").error == message
