@@ -1,6 +1,11 @@
 """Dynamic dimensions that are fixed inside are named."""
 
+from collections.abc import Mapping
+
+import pytest
+
 from tests.support import parse, values_in
+from xoptim.diagnose.dimensions import try_dimensions
 from xoptim.diagnose.export import diagnose_export
 from xoptim.graph.sources import Source
 from xoptim.verification import VerificationOptions
@@ -26,6 +31,19 @@ def test_lengths_that_depend_on_each_other_are_sound() -> None:
     assert [trial.name for trial in export.trials] == ["batch", "seq", "past", "total"]
     assert export.is_sound
     assert all(512 in trial.works for trial in export.trials)
+
+
+def test_an_assignment_that_fails_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials: list[tuple[tuple[str, int], ...]] = []
+
+    def error(_: object, sizes: Mapping[str, int]) -> str:
+        trials.append(tuple(sorted(sizes.items())))
+        return "no"
+
+    monkeypatch.setattr("xoptim.diagnose.dimensions._Trials._error_at", error)
+    try_dimensions(parse("agraph (float[n] x) => (float[n] y) { y = Relu(x) }"), None, OPTIONS)
+    assert trials
+    assert len(trials) == len({*trials})
 
 
 def test_a_model_that_does_not_run() -> None:

@@ -107,7 +107,9 @@ class _Trials:
     def _error(self, name: str, size: int) -> str:
         """The reason why the model does not run with a size, empty when it does."""
         first_error = ""
-        for sizes in filter(self._is_usual, _assignments(self._base, name, size)):
+        assignments = _assignments(self._base, name, size)
+        unique = {tuple(sizes.items()): sizes for sizes in assignments}
+        for sizes in filter(self._is_usual, unique.values()):
             error = self._error_at({**with_derived(self._derived, sizes), name: size})
             if not error:
                 return ""
