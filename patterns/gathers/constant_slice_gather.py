@@ -23,8 +23,9 @@ class ConstantSliceGatherPattern(EasyPatternOptimization):
     Why: saves a node, and a Slice copies adjacent rows at once. Models with learned position
     embeddings store all position IDs, and slice them to the length of the sequence.
     Refuses when:
-    1. the embedding has other consumers, is computed, or is stored in large external data. Or there
-       are more indices than rows: the constant would grow.
+    1. the embedding has other consumers, is computed, or is stored in large external data. Or its
+       numbers or the indices cannot be computed, or there are more indices than rows: the constant
+       would grow.
     2. the axes of the Slice are not constant, or the number of its ends is unknown.
     3. an index is out of range.
     """
@@ -63,12 +64,9 @@ class ConstantSliceGatherPattern(EasyPatternOptimization):
         if axes is None or count is None:  # (2)
             return self.none(m.nodes[0], msg="the axes are unknown")
         table, indices = g.get_computed_constant(m.t), g.get_computed_constant(m.i)
-        # (3)
-        if (
-            table is None
-            or indices is None
-            or ((indices < -shape[axis]) | (indices >= shape[axis])).any()
-        ):
+        if table is None or indices is None:  # (1)
+            return self.none(m.nodes[1], msg="the data or the indices cannot be computed")
+        if ((indices < -shape[axis]) | (indices >= shape[axis])).any():  # (3)
             return self.none(m.nodes[1], msg="an index is out of range")
         slice_axes = np.array(
             [axis + index_axis % len(indices_shape) for index_axis in axes],
