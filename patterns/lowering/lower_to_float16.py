@@ -18,7 +18,7 @@ _INTEGERS: Final = frozenset(
     (TensorProto.INT64, TensorProto.INT32, TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16)
 )
 _ENDS: Final = (TensorProto.FLOAT16, TensorProto.BOOL)
-_MAX_MAGNITUDES: Final = {
+_MAX_MAGNITUDES: Final[Mapping[int, float]] = {
     TensorProto.BOOL: 1.0,
     TensorProto.INT8: 128.0,
     TensorProto.UINT8: 255.0,
