@@ -21,7 +21,7 @@ from xoptim.graph.hub import (
     is_hub_address as is_hub_address,
 )
 from xoptim.graph.load import LARGEST_FILE as LARGEST_FILE, read_proto as read_proto
-from xoptim.graph.save import serialized as serialized
+from xoptim.graph.save import hold_weights as hold_weights, serialized as serialized
 from xoptim.graph.sources import Source as Source
 from xoptim.preparation.ports import extract_part
 from xoptim.preparation.preparation import Preparation, PreparationChanges, with_shapes

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 import onnx
 
 import xoptim
-from xoptim.api.preparing import Source
-from xoptim.graph.save import hold_weights
+from xoptim.api.preparing import Source, hold_weights
 from xoptim.integrations.stand_ins import refuse, standing_in, warn_of_ignored
 
 if TYPE_CHECKING:
