@@ -11,6 +11,7 @@ class GathersConcatPattern(PatternOptimization):
     Split, so that no Concat remains.
     Refuses when:
     1. an operand is not a Gather from the same tensor, along the axis of the Concat, by a vector.
+       Or the axis is negative, and the rank is unknown.
     2. a Gather has other consumers: its elements would be gathered twice.
     """
 
@@ -31,9 +32,14 @@ class GathersConcatPattern(PatternOptimization):
             )
             for gather in gathers
         }
-        if len(kinds) > 1 or any(kind[1:3] != (axis, 1) or not kind[3] for kind in kinds):  # (1)
+        # (1)
+        if (
+            axis is None
+            or len(kinds) > 1
+            or any(kind[1:3] != (axis, 1) or not kind[3] for kind in kinds)
+        ):
             return self.none(
-                node, msg="the Gathers differ in tensor or axis, or an index is not a vector"
+                node, msg="the Gathers may differ in tensor or axis, or an index is not a vector"
             )
         if not all(g.is_exclusive(name) for name in node.input):  # (2)
             return self.none(node, msg="a Gather has other consumers")

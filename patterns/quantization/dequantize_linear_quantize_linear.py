@@ -78,13 +78,14 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
                     step or node, msg="an operator in between computes, or has other consumers"
                 )
             elif step not in between:
-                axis = axis_of(g, step) if step.op_type == "Concat" else None
-                if axis is not None and not agree_elsewhere(g, step.input, axis):  # (6)
+                axis, is_concat = axis_of(g, step), step.op_type == "Concat"
+                # (6)
+                if is_concat and (axis is None or not agree_elsewhere(g, step.input, axis)):
                     return self.none(
                         step, msg="the operands' shapes may not match along the other axes"
                     )
                 between[step] = None
-                pending += step.input if step.op_type == "Concat" else step.input[:1]
+                pending += step.input if is_concat else step.input[:1]
         dtype, opset = g.try_infer_type(node.output[0]), g.main_opset
         # (5)
         if any(has_kernel(g.provider, "", op.op_type, dtype, opset) is False for op in between):

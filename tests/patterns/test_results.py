@@ -404,7 +404,26 @@ LITERALS = [
         applies=True,
     ),
 ]
-CASES = [*SPLIT, *RANK, *ZERO, *NO_TERMS, *CANCEL, *OUT_OF_RANGE, *LITERALS]
+UNKNOWN_AXES = [
+    Case(
+        "GathersConcat",
+        "agraph (float[] x, int64[1] i, int64[1] j) => (float[] y) "
+        "{ p = Gather <axis = -2> (x, i) q = Gather <axis = -2> (x, j) "
+        "y = Concat <axis = -1> (p, q) }",
+        {"x": (2, 3), "i": [0], "j": [1]},
+    ),
+    Case(
+        "DequantizeLinearQuantizeLinear",
+        "agraph (uint8[] x, uint8[] z) => (uint8[] y) <float s = {0.5}> "
+        "{ p = DequantizeLinear(x, s) q = DequantizeLinear(z, s) c = Concat <axis = -1> (p, q) "
+        "y = QuantizeLinear(c, s) }",
+        {"x": np.ones((2, 3), np.uint8), "z": np.ones((2, 1), np.uint8)},
+    ),
+]
+CASES = [
+    *(*SPLIT, *RANK, *ZERO, *NO_TERMS, *CANCEL, *OUT_OF_RANGE, *LITERALS),
+    *UNKNOWN_AXES,
+]
 
 
 def compare(before: list[Any], after: list[Any], rtol: float) -> None:
