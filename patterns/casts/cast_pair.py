@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from xoptim.facts.dtypes import LOSSLESS, is_one_conversion
+from xoptim.facts.operators import has_kernel
 from xoptim.match import (
     EasyPatternOptimization,
     Example,
@@ -13,6 +14,7 @@ from xoptim.match import (
     PatternRewriter,
     Symbol,
     Variadic,
+    runs,
 )
 
 MOVES: Final = (
@@ -87,6 +89,7 @@ class CastMovementCastPattern(_CastPair):
     Refuses when:
     1. the type in between does not represent all values of the type of x, or the last Cast is to
        another type than x.
+    2. the provider has no kernel of the movement for the type of x, such as DepthToSpace of int16.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, rest: Variadic) -> Symbol:
@@ -101,10 +104,12 @@ class CastMovementCastPattern(_CastPair):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         source = g.try_infer_type(m.x)
         back = m.middle in LOSSLESS.get(source, ()) and m.to == source
-        # (1)
-        return back or self.none(
-            m.nodes[0], msg="the Casts do not convert to a wider type and back"
-        )
+        if not back:  # (1)
+            return self.none(m.nodes[0], msg="the Casts do not convert to a wider type and back")
+        has_none = has_kernel(g.provider, "", m.operator, source, g.main_opset) is False
+        if has_none and not runs(g, m.operator, m.x):  # (2)
+            return self.none(m.nodes[1], msg=lambda: f"no kernel of {m.operator} for this type")
+        return True
 
     def apply_pattern(
         self,

@@ -420,9 +420,19 @@ UNKNOWN_AXES = [
         {"x": np.ones((2, 3), np.uint8), "z": np.ones((2, 1), np.uint8)},
     ),
 ]
+OTHER_TYPES = [
+    Case(
+        "CastMovementCast",
+        f"agraph ({dtype}[1,4,n,3] x) => ({dtype}[1,1,m,6] y) {{ c = Cast <to = 1> (x) "
+        f"d = DepthToSpace <blocksize = 2> (c) y = Cast <to = {number}> (d) }}",
+        {"x": np.arange(24).reshape(1, 4, 2, 3).astype(dtype)},
+        applies=dtype == "float16",
+    )
+    for dtype, number in (("int16", 5), ("uint16", 4), ("float16", 10))
+]
 CASES = [
     *(*SPLIT, *RANK, *ZERO, *NO_TERMS, *CANCEL, *OUT_OF_RANGE, *LITERALS),
-    *UNKNOWN_AXES,
+    *(*UNKNOWN_AXES, *OTHER_TYPES),
 ]
 
 
