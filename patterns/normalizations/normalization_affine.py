@@ -153,8 +153,8 @@ class LayerNormalizationBiasPattern(_NormalizationAffine, EasyPatternOptimizatio
     Why: saves one pass over the tensor.
     Refuses when:
     1. the shift neither has the shape of the scale, nor is a constant that broadcasts to it.
-    2. there is a bias, and bias or shift is not constant. Or their sums cancel, or leave the range
-       of the type.
+    2. there is a bias, and bias or shift is not constant. Or the bias does not have the shape of
+       the scale. Or the sums cancel, or leave the range of the type.
     """
 
     phase = "specialize"
@@ -334,14 +334,16 @@ def _shifted(g: GraphView, bias: str, shift: str, like: str) -> Array | str:
         bias.
 
     Raises:
-        Declined: when the shift is computed and there is a bias, or the constant leaves the range
-            of its type.
+        Declined: when the shift is computed and there is a bias, the bias does not have the shape
+            of the scale, or the constant leaves the range of its type.
     """
     if not bias and not g.is_constant(shift):
         return shift
     shape = g.static_shape(like)
     if shape is None or not g.is_constant(shift) or (bias and not g.is_constant(bias)):
         raise Declined("a bias is not constant, or its shape is unknown")
+    if bias and g.try_infer_shape(bias) != shape:
+        raise Declined("the bias does not have the shape of the scale")
     biases, shifts = doubles(g, bias), doubles(g, shift)
     total = np.asarray(biases + shifts)
     scale = doubles(g, like) if g.is_constant(like) else 0.0

@@ -430,9 +430,17 @@ OTHER_TYPES = [
     )
     for dtype, number in (("int16", 5), ("uint16", 4), ("float16", 10))
 ]
+OTHER_SHAPES = [
+    Case(
+        "LayerNormalizationBias",
+        "agraph (float[n,4] x) => (float[n,4] y) <float[1] s = {2}, float[4] b = {1, 2, 3, 4}, "
+        "float[1] c = {3}> { t = LayerNormalization(x, s, b) y = Add(t, c) }",
+        {"x": (3, 4)},
+    ),
+]
 CASES = [
     *(*SPLIT, *RANK, *ZERO, *NO_TERMS, *CANCEL, *OUT_OF_RANGE, *LITERALS),
-    *(*UNKNOWN_AXES, *OTHER_TYPES),
+    *(*UNKNOWN_AXES, *OTHER_TYPES, *OTHER_SHAPES),
 ]
 
 
