@@ -66,7 +66,8 @@ class PackedAttentionPattern(PatternOptimization):
        batch size of the standard Attention may exceed 2. Or a bias is large: the kernel adds it
        before the products, which then lose digits.
     3. the operator has a KV cache, several results, an attribute that com.microsoft.Attention
-       lacks, or heads of different sizes.
+       lacks, or heads of different sizes. Or the standard Attention has a scale of 0, for which
+       com.microsoft.Attention uses its default.
     4. an axis may be empty, or a shape is unknown.
     5. the mask does not have four axes, or its dimensions or type differ from the scores.
     6. the mask of the standard Attention may have numbers of -1e30 or less, and lacks the factor
@@ -207,12 +208,14 @@ def _layer(g: GraphView, name: str) -> _Linear | None:
 def _heads(node: Node) -> int | None:
     """The number of heads; ``None`` if the node has attributes that com.microsoft.Attention lacks.
 
-    Attributes with the value 0 are ignored.
+    Attributes with the value 0 are ignored, except the scale of the standard Attention.
     """
     if any(value for name, value in node.attribute.items() if name not in _ATTRIBUTES):
         return None
     if node.domain:
         return int(node.get_attribute("num_heads"))
+    if node.get_attribute("scale", None) == 0:
+        return None
     heads = node.get_attribute("q_num_heads", None)
     return heads if heads and heads == node.get_attribute("kv_num_heads", None) else None
 

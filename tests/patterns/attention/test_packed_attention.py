@@ -54,6 +54,7 @@ def test_small_layers_are_packed(shape: str, attention: str) -> None:
         ("1,129", CONTRIB.replace(", , , o", ""), 4),
         ("1,3", STANDARD, 258),
         ("1,3", "Attention <q_num_heads = 2, kv_num_heads = 2, is_causal = 1> (q, k, v)", 4),
+        ("1,3", "Attention <q_num_heads = 2, kv_num_heads = 2, scale = 0.0> (q, k, v)", 4),
         ("1,3", "Attention <q_num_heads = 2, kv_num_heads = 2> (k, k, v)", 4),
     ],
 )

@@ -2,6 +2,8 @@ import numpy as np
 import pytest
 
 from tests.proof.denotations.checking import check
+from tests.support import parse
+from xoptim.proof.proving import prove_models
 
 pytestmark = pytest.mark.slow
 
@@ -18,6 +20,28 @@ def test_attention_of_four_axes(settings: str, heads: int) -> None:
         23,
         exact=False,
     )
+
+
+@pytest.mark.parametrize(
+    ("operator", "is_default"),
+    [
+        ("Attention <q_num_heads = 1, kv_num_heads = 1", False),
+        ("com.microsoft.MultiHeadAttention <num_heads = 1", True),
+    ],
+)
+def test_a_scale_of_zero(operator: str, is_default: bool) -> None:
+    """It is the default of ONNX Runtime's operators, and 0 in the standard."""
+    default, zero = (
+        parse(
+            "agraph (float[b,s,2] q, float[b,t,2] k, float[b,t,2] v) => (float[b,s,2] y) "
+            f"{{ y = {operator}{scale}> (q, k, v) }}",
+            23,
+            domains={"com.microsoft": 1},
+        )
+        for scale in ("", ", scale = 0.0")
+    )
+    assert prove_models(default, zero).is_proved == is_default
+    assert prove_models(zero, zero).is_proved
 
 
 @pytest.mark.parametrize("operands", ["(q, k, v)", "(q, k, v, m)", "(q, k, v, , e, f)"])

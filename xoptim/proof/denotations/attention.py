@@ -142,9 +142,14 @@ def default_scale(size: Dim) -> Element:
 
 
 def _scale(call: Call, size: Dim) -> Element:
-    """The factor of the scores of a node, by default that of the size of its heads."""
-    written = call.node.attribute.get("scale")
-    return number_of(call, call.dtype(), written) if written else default_scale(size)
+    """The factor of the scores of a node, by default that of the size of its heads.
+
+    ONNX Runtime's operators use the default for 0 as well.
+    """
+    number = call.node.attribute.get("scale")
+    if number is None or (number == 0 and call.node.domain):
+        return default_scale(size)
+    return number_of(call, call.dtype(), number)
 
 
 def excluded(condition: Element, score: Element) -> Element:
