@@ -40,11 +40,12 @@ def test_what_is_found(folder: Path, source: str | list[str], names: list[str]) 
 
 
 def test_a_list(folder: Path) -> None:
-    """Relative to the current folder.
+    """Relative to the current folder; a byte order mark is no part of the first path.
 
     A file that is missing is a model, which will have no result.
     """
-    Path("list.txt").write_text(f"# models\nin/a.onnx\n\n{folder}/in/sub/b.onnx\nin/gone.onnx\n")
+    text = f"in/a.onnx\n# models\n\n{folder}/in/sub/b.onnx\nin/gone.onnx\n"
+    Path("list.txt").write_text(text, encoding="utf-8-sig")
     found = find_models("list.txt", folder / "out")
     assert list(found) == ["a.onnx", "sub/b.onnx", "gone.onnx"]
 

@@ -108,7 +108,7 @@ def _walk(folder: Path, output: Path) -> Iterator[Path]:
 
 def _lines(path: Path) -> list[Path]:
     try:
-        lines = [line.strip() for line in read_file(path).decode("utf-8").splitlines()]
+        lines = [line.strip() for line in read_file(path).decode("utf-8-sig").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise BatchError(f"cannot read a list of models from {str(path)!r}: {reason}") from error
