@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.batching.fakes import files
 from xoptim.batching import Record
 from xoptim.batching.job import JobAttempt
@@ -23,6 +25,21 @@ def test_what_a_killed_run_left(tmp_path: Path) -> None:
         assert (tmp_path / RESULTS).read_text().splitlines()[-1] == A.to_line()
     assert (tmp_path / RESULTS).read_text() == f"{A.to_line()}\n{B.to_line()}\n"
     assert files(tmp_path) == {RESULTS}
+
+
+def test_a_run_that_cannot_begin_or_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: Path, content: bytes) -> None:
+        raise OSError(f"cannot write {path}")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("xoptim.batching.store.write_derived", fail)
+        with pytest.raises(OSError, match=RESULTS), Store(tmp_path):
+            pass
+        patch.undo()
+        with pytest.raises(OSError, match=RESULTS), Store(tmp_path):
+            patch.setattr("xoptim.batching.store.write_derived", fail)
+    with Store(tmp_path) as store:
+        assert list((tmp_path / ".xopt-batch").glob("run-*")) == [store.workspace]
 
 
 def test_a_result_that_cannot_be_moved(tmp_path: Path) -> None:

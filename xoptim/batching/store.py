@@ -60,10 +60,14 @@ class Store:
         except PlaceError as error:
             raise BatchError(f"cannot write {error.filename!r}: {error.strerror}") from error
         self._lock = _lock_file(state_folder / "lock", self.folder)
-        for workspace in state_folder.glob("run-*"):  # of killed runs
-            shutil.rmtree(workspace, ignore_errors=True)
-        self._workspace = Path(tempfile.mkdtemp(prefix="run-", dir=state_folder))
-        self.records = _read(self.folder)
+        try:
+            for workspace in state_folder.glob("run-*"):  # of killed runs
+                shutil.rmtree(workspace, ignore_errors=True)
+            self.records = _read(self.folder)
+            self._workspace = Path(tempfile.mkdtemp(prefix="run-", dir=state_folder))
+        except BaseException:
+            os.close(self._lock)
+            raise
         return self
 
     def __exit__(
@@ -72,9 +76,11 @@ class Store:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        shutil.rmtree(self.workspace, ignore_errors=True)
-        _write(self.folder / RESULTS, self.records)
-        os.close(self._lock)
+        try:
+            shutil.rmtree(self.workspace, ignore_errors=True)
+            _write(self.folder / RESULTS, self.records)
+        finally:
+            os.close(self._lock)
 
     def publish(self, attempt: JobAttempt) -> Record:
         """Move the files of an attempt into place, weights before the model that refers to them,
@@ -152,9 +158,12 @@ def _is_inside(folder: Path, name: str) -> bool:
 def _lock_file(path: Path, output: Path) -> int:
     """Lock a file until the returned handle is closed or the process ends.
 
-    Raises `BatchError` when another process has locked it.
+    Raises `BatchError` when another process has locked it, or it cannot be opened.
     """
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINK, 0o666)
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINK, 0o666)
+    except OSError as error:
+        raise BatchError(f"cannot write {str(path)!r}: {error.strerror}") from error
     for _ in range(_MAX_LOCK_ATTEMPTS):
         if try_lock(handle):
             return handle
