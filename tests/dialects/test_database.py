@@ -207,6 +207,16 @@ def test_its_structure(principal: PatternSequence) -> None:
     }  # fmt: skip
 
 
+def test_a_phase_that_is_removed_keeps_its_patterns(principal: PatternSequence) -> None:
+    phase = principal.group("specialize")
+    principal.unregister("specialize")
+    assert "specialize" not in principal
+    assert "Gamma" not in names(principal.query(Query("all")))
+    assert list(phase) == ["Gamma"]
+    phase.register("Later", toy("Later", phase="specialize"))
+    assert list(phase) == ["Gamma", "Later"]
+
+
 def test_all_that_is_installed_is_in_it() -> None:
     installed = installed_patterns()
     assert database() is database()

@@ -249,12 +249,18 @@ class PatternSequence(Database):
             self._registry.remove(target)
 
     def _remove_group(self, name: str) -> None:
+        group = self._groups.pop(name)
+        patterns = group.entries()
         for entry in [entry for entry in self._registry if entry.group == name]:
             self._registry.remove(entry)
-        group = self._groups.pop(name)
         group.holders = [
             holder for holder in group.holders if holder.registry is not self._registry
         ]
+        if not group.holders:  # the group keeps its patterns
+            own = Holder(Registry(), "")
+            for entry in patterns:
+                own.registry.add(own.entry(entry))
+            group.holders = [own]
         del self._registry.groups[name]
 
     def _passes(self) -> Iterator[Entry]:
