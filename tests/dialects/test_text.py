@@ -309,6 +309,14 @@ def test_a_tensor_as_an_attribute() -> None:
     assert find(pattern, graph % "int32[1] {3}") is None
 
 
+def test_strings_of_a_tensor_as_an_attribute() -> None:
+    encoder = "y = ai.onnx.ml.LabelEncoder <keys_tensor = string[1] {%s}> (x)"
+    pattern = rule(f"f (x) => (y) {{ {encoder} }}" % '"low"', "f (x) => (y) { y = Identity (x) }")
+    graph = f"agraph (string[1] x) => (y) {{ {encoder} }}"
+    assert find(pattern, graph % '"low"') is not None
+    assert find(pattern, graph % '"top"') is None
+
+
 AXES = (
     "axes = Constant <value_ints = [-1]> () t = ReduceMean (x, axes)",
     "t = ReduceMean <axes = [-1]> (x)",

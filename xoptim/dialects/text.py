@@ -222,6 +222,8 @@ def _same_tensor(expected: onnx.TensorProto, actual: Any) -> bool:
         or actual.dims != expected.dims
     ):
         return False
+    if expected.data_type == onnx.TensorProto.STRING:
+        return actual.string_data == expected.string_data
     return (
         onnx.numpy_helper.to_array(actual).tobytes()
         == onnx.numpy_helper.to_array(expected).tobytes()
