@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +162,5 @@ def test_ids_of_nodes_are_unique() -> None:
     assert ids_of(view.before) == ["y"]
     view.before.nodes.append(node)
     assert ids_of(view.before) == ["y", "y #1"]
+    view.before.nodes.insert(0, replace(node, name="y #2"))
+    assert ids_of(view.before) == ["y #2", "y", "y #3"]

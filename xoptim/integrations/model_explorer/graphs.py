@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain, count as count_from
 from pathlib import Path
 from typing import Any, Final
 
@@ -165,7 +166,8 @@ def ids_of(drawing: Drawing) -> list[str]:
     ids: dict[str, None] = {}
     for number, node in enumerate(drawing.nodes):
         name = node.name or node.op_type
-        ids[name if name not in ids else f"{name} #{number}"] = None
+        candidates = chain([name], (f"{name} #{suffix}" for suffix in count_from(number)))
+        ids[next(text for text in candidates if text not in ids)] = None
     return list(ids)
 
 
