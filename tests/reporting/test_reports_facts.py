@@ -48,18 +48,23 @@ def test_measurements(drawings: tuple[Drawing, Drawing]) -> None:
         result="b",
         latency=BenchReport(tuple(times), {"n": 3}, BenchOptions()),
         operators=[
-            {"Neg": OperatorTime(0.001, 2), "Exp": OperatorTime(0.001, 1)},
-            {"Exp": OperatorTime(0.001001, 1)},
+            {
+                "Neg": OperatorTime(0.001, 2),
+                "Exp": OperatorTime(0.001, 1),
+                "Abs": OperatorTime(0.001, 1),
+            },
+            {"Exp": OperatorTime(0.001001, 1), "Abs": OperatorTime(0.001, 1)},
         ],
     )
     facts = facts_of(subject, *drawings)
     assert Card("time of a run", "2.000 ms → 1.000 ms", "× 0.500 (0.400 to 0.600)") in facts.cards  # noqa: RUF001
-    negate, exponent, _ = facts.operators
+    negate, exponent, absolute, _ = facts.operators
     assert (negate.times, negate.trend) == (("1.000", "", "−1.000"), "less")  # noqa: RUF001
     assert (exponent.times, exponent.trend) == (
         ("1.000", "1.001", "+0.001"),
         "",
     ), "a change of less than a hundredth"
+    assert absolute.times == ("1.000", "1.000", "0.000")
     assert "n=3" in facts.times_note
 
 

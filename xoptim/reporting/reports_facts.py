@@ -231,7 +231,7 @@ def _row(
         return OperatorRow(name, before, after, change)
     growth = (times[1] or 0.0) - (times[0] or 0.0)
     texts = ["" if time is None else f"{1e3 * time:.3f}" for time in times]
-    text = f"{'+' if growth > 0 else '−'}{abs(1e3 * growth):.3f}"
+    text = f"{1e3 * growth:+.3f}".replace("-", "−") if round(1e3 * growth, 3) else "0.000"
     trend = "" if abs(growth) < threshold else "more" if growth > 0 else "less"
     return OperatorRow(name, before, after, change, (texts[0], texts[1], text), trend)
 
