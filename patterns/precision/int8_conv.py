@@ -71,7 +71,7 @@ class Int8ConvPattern(RangedPattern):
         if (
             layer is node
             and g.is_exclusive(node.output[0])
-            and is_op(g.next_nodes(node.output[0])[0], *_ACTIVATIONS)
+            and is_op(g.next_node(node.output[0]), *_ACTIVATIONS)
         ):
             return self.none(
                 node, msg="the result of the activation that follows is quantized instead"
