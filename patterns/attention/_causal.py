@@ -69,7 +69,10 @@ def _written_out(mask: Array, scores: Shape, past: Dim) -> VisibleKeys | None:
     visible = mask if mask.dtype == bool else mask == 0
     if not (visible | (mask <= ABSORBING)).all() or mask.ndim > 4:
         return None
-    rows = np.broadcast_to(visible, (*visible.shape[:-2], queries, keys)).reshape(-1, queries, keys)
+    full = np.broadcast_to(visible, (*visible.shape[:-2], queries, keys))
+    if not full.size:
+        return None
+    rows = full.reshape(-1, queries, keys)
     distances = past + np.arange(queries)[:, None] - np.arange(keys)
     window = int(rows[0, -1].sum())
     for number in (-1, window):

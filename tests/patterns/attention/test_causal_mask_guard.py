@@ -74,3 +74,13 @@ def test_fewer_keys_than_queries() -> None:
     )
     after = optimize(parse(graph_of(lines)))
     assert "Where" in types(after)
+
+
+@pytest.mark.parametrize("shape", ["1,1,0,5", "1,1,3,0", "0,1,3,5"])
+def test_constant_masks_without_elements_stay(shape: str) -> None:
+    model = parse(
+        f"agraph (float[{shape}] z) => (float[{shape}] y) <bool[{shape}] mask = {{}}, "
+        f"float c = {{0}}, int64[1] last = {{-1}}, float one = {{1}}> {{ {GUARD} }}"
+    )
+    after = optimize(model, patterns="CausalMaskGuard", constant_folding=False, strict=True)
+    assert types(after) == types(model)
