@@ -89,6 +89,10 @@ class _Scheme(_Choice):
         return super().convert(value, param, ctx)
 
 
+METRIC_ADDRESS: Final = "xopt-metric-address"
+"""The key under which the context of a command has the address of a function of ``--metric``."""
+
+
 class _Metric(_Choice):
     """The name of a metric, or the address of a function."""
 
@@ -97,9 +101,12 @@ class _Metric(_Choice):
         if not isinstance(value, str) or ":" not in value:
             return value if callable(value) else super().convert(value, param, ctx)
         try:
-            return function_at(value)
+            function = function_at(value)
         except ChoiceError as error:
             raise click.BadParameter(str(error)) from error
+        if ctx is not None:
+            ctx.meta[METRIC_ADDRESS] = value
+        return function
 
 
 def metric_option() -> Any:

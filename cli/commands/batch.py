@@ -23,6 +23,7 @@ from ..settings import used_settings
 from ..tables import Rows, open_console
 from ..targeting import check_target
 from ..terminal import say
+from ..verification import METRIC_ADDRESS
 from .optimize import Choices
 
 _LIBRARIES: Final = "custom_op_lib"
@@ -141,6 +142,8 @@ def _words(context: click.Context, idle: Container[str]) -> list[str]:
             continue
         long = next(text for text in param.opts if text.startswith("--"))
         value = context.params[name]
+        if callable(value):
+            value = context.meta[METRIC_ADDRESS]
         if param.is_flag:
             words += [long] if value else param.secondary_opts[:1]
         else:

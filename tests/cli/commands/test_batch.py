@@ -115,6 +115,14 @@ def test_options_of_the_optimizer(xopt: Xopt) -> None:
     assert runs(Path("in")) == {"a": 2}, "a file that an option names has changed"
 
 
+def test_the_address_of_a_metric(xopt: Xopt) -> None:
+    write(Path("in"), a="fine")
+    address = "xoptim.precision.metrics:error"
+    words = ["--precision", "int8", "--metric", address]
+    assert xopt("batch", "in", "-o", "out", *words, "-q").code == 0
+    assert passed_on()[1] == ["--precision=int8", f"--metric={address}"]
+
+
 def test_libraries_of_operators(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package stands for its library, whose content counts."""
     write(Path("in"), a="fine")
