@@ -242,16 +242,21 @@ def _check(key: str, names: Any, name: str, command: str = "") -> None:
 
 def _value(option: click.Option, value: Any, path: Path, name: str, key: str) -> Any:
     """A value of a settings file in the form of the command line."""
-    if option.multiple:
-        return [
-            _text(option, item, path) for item in (value if isinstance(value, list) else [value])
-        ]
-    if isinstance(value, (list, dict)) or (option.is_flag and not isinstance(value, bool)):
-        raise click.UsageError(
-            f"{name}: {key} must be {'true or false' if option.is_flag else 'one value'}, not "
-            f"{value!r}"
-        )
-    return value if isinstance(value, bool) else _text(option, value, path)
+    items = value if option.multiple and isinstance(value, list) else [value]
+    if not all(_suits(option, item) for item in items):
+        kind = "true or false" if option.is_flag else "a string or a number"
+        raise click.UsageError(f"{name}: {key} must be {kind}, not {value!r}")
+    if isinstance(value, bool):
+        return value
+    texts = [_text(option, item, path) for item in items]
+    return texts if option.multiple else texts[0]
+
+
+def _suits(option: click.Option, value: Any) -> bool:
+    """Whether an option accepts values of this type; true counts one ``-v``."""
+    if isinstance(value, bool):
+        return option.is_flag or option.count
+    return not option.is_flag and not isinstance(value, (list, dict))
 
 
 def _text(option: click.Option, value: Any, path: Path) -> str:
