@@ -116,3 +116,15 @@ def test_a_node_that_nothing_changes_stays_as_it_is() -> None:
     before = parse(text)
     after = optimize(before, max_growth=0, drop=("EqualAxisBroadcast",))
     assert after.graph.node == before.graph.node
+
+
+def test_a_scale_that_only_an_annotation_names() -> None:
+    before = parse(
+        "agraph (float[n,4] x) => (float[n,4] y) <int64[1] size = {4000}> "
+        "{ s = ConstantOfShape <value = float[1] {0.5}> (size) y = Neg(x) }"
+    )
+    annotation = before.graph.quantization_annotation.add(tensor_name="x")
+    annotation.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="s")
+    after = optimize(before, max_growth=0, strict=True)
+    assert after.graph.quantization_annotation[0] == annotation
+    assert types(after) == ["Neg"]

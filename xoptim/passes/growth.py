@@ -240,7 +240,7 @@ def write_expanded(model: Model, limit: int | None) -> dict[Node, int]:
         for graph in model.graphs()
         for name, tensor in graph.initializers.items()
         if isinstance(tensor, ExpandedTensor)
-        and graph.is_needed(name)
+        and any(readers(graph, name))
         and not graph.is_output(name)
     ]
     if limit is None or not candidates:
