@@ -133,6 +133,8 @@ class LowerGatherNDPattern(_LowerGather):
             return g.op.Gather(rows, positions)
         if len(sizes) == 1:
             return g.op.Gather(rows, g.op.Squeeze(i, axes=[-1]))
+        if g.try_infer_type(i) != TensorProto.INT64:
+            i = g.op.Cast(i, to=TensorProto.INT64)
         # A negative index counts from the end of its axis, not of the joined axis.
         ends = np.array(sizes, np.int64)
         counted = g.op.Where(g.op.Less(i, 0), g.op.Add(i, ends), i)
@@ -147,6 +149,11 @@ class LowerGatherNDPattern(_LowerGather):
         "<int64[1] s = {6}, int64 o = {0}, int64[2] n = {2, 3}, int64[2] k = {3, 1}, "
         "int64[1] l = {-1}> { t = Reshape(x, s) c = Less(i, o) e = Add(i, n) w = Where(c, e, i) "
         "m = Mul(w, k) a = ReduceSum <keepdims = 0> (m, l) y = Gather(t, a) }",
+        "agraph (float[2,3] x, int32[n,2] i) => (float[n] y) { y = com.microsoft.GatherND(x, i) }",
+        "<int64[1] s = {6}, int64 o = {0}, int64[2] n = {2, 3}, int64[2] k = {3, 1}, "
+        "int64[1] l = {-1}> { t = Reshape(x, s) j = Cast <to = 7> (i) c = Less(j, o) "
+        "e = Add(j, n) w = Where(c, e, j) m = Mul(w, k) a = ReduceSum <keepdims = 0> (m, l) "
+        "y = Gather(t, a) }",
         "agraph (float[2,3] x, int64[n,1] i) => (float[n,3] y) { y = GatherND(x, i) }",
         "<int64[1] l = {-1}> { t = Squeeze(i, l) y = Gather(x, t) }",
         "agraph (float[2,n] x) => (float[2,n] y) <int64[2,1] i = {1, 0}> { "
