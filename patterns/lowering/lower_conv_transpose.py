@@ -47,20 +47,19 @@ class LowerConvTransposePattern(_Lowering):
         begins = [r - p for r, p in zip(reach, pads[:axes], strict=True)]
         after = zip(reach, pads[axes:], more, strides, strict=True)
         ends = [r - p + extra - (s - 1) for r, p, extra, s in after]
-        result = tuple(a * s for a, s in zip(shape[2:], strides, strict=True))
-        between = tuple(size for pair in zip(shape[2:], strides, strict=True) for size in pair)
-        target = reshape_or_none(g, shape[:2] + between, shape[:2] + result)  # (2)
+        spread = None
+        if max(strides) > 1:
+            result = tuple(a * s for a, s in zip(shape[2:], strides, strict=True))
+            between = tuple(size for pair in zip(shape[2:], strides, strict=True) for size in pair)
+            zeros = [0] * 2 * (2 + 2 * axes)
+            zeros[len(zeros) // 2 + 3 :: 2] = [stride - 1 for stride in strides]
+            target = reshape_or_none(g, shape[:2] + between, shape[:2] + result)  # (2)
+            spread = list(range(3, 3 + 2 * axes, 2)), zeros, target
         if min(begins) < 0 or min(ends) < 0:  # (3)
             return self.none(m.nodes[0], msg="a pad is larger than the kernel")
         group = m.form.get("group", 1)
         form = {"pads": begins + ends, "dilations": dilations, "group": group}
-        zeros = [0] * 2 * (2 + 2 * axes)
-        zeros[len(zeros) // 2 + 3 :: 2] = [stride - 1 for stride in strides]
-        return m.derive(
-            spread=(list(range(3, 3 + 2 * axes, 2)), zeros, target) if max(strides) > 1 else None,
-            flipped=_flipped(weight, group),
-            written=form,
-        )
+        return m.derive(spread=spread, flipped=_flipped(weight, group), written=form)
 
     def apply_pattern(
         self,
@@ -88,6 +87,10 @@ class LowerConvTransposePattern(_Lowering):
         "y = ConvTranspose <group = 2, pads = [1, 1]> (x, w, b) }",
         "<float[2,1,3] w = {3, 2, 1, 6, 5, 4}> { "
         "y = Conv <group = 2, dilations = [1], pads = [1, 1]> (x, w, b) }",
+        "agraph (float[n,1,s,t] x) => (float[n,1,s,t] y) <float[1,1,1,2] w = {1, 2}> { "
+        "y = ConvTranspose <pads = [0, 1, 0, 0]> (x, w) }",
+        "<float[1,1,1,2] w = {2, 1}> { "
+        "y = Conv <group = 1, dilations = [1, 1], pads = [0, 0, 0, 1]> (x, w) }",
     )
 
 
