@@ -1,17 +1,11 @@
 """Operators by their definitions."""
 
-from typing import Final
-
 from onnx import TensorProto
 
 from xoptim.match import Example, PatternBuilder, Symbol
 from xoptim.match.by_definition import LoweringByDefinition
 
 from ._lowering import WIDE_FLOATS
-
-_SIGNED: Final = frozenset(
-    (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT32, TensorProto.INT64)
-)
 
 
 class _LowerByDefinition(LoweringByDefinition):

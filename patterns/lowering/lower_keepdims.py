@@ -2,7 +2,7 @@ from typing import Any
 
 import numpy as np
 
-from xoptim.match import AT_RUN_TIME, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter
 from xoptim.match.trace import Symbol
 
 from .._operators import REDUCTIONS
@@ -25,11 +25,11 @@ class LowerKeepdimsPattern(_Lowering):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         reduce = getattr(g.op, g.choice("operator", *REDUCTIONS))
-        return reduce(x, axes=g.capture("axes", optional=True), keepdims=0)
+        return reduce(x, axes=g.capture("axes", optional=True), keepdims=0)  # (1)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        if m.axes is AT_RUN_TIME or m.axes == []:  # (1)
-            return self.none(m.nodes[0], msg="the axes are computed at run time, or are empty")
+        if m.axes == []:  # (1)
+            return self.none(m.nodes[0], msg="the list of axes is empty")
         return m.derive(axes=m.axes)
 
     def apply_pattern(

@@ -5,16 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from xoptim.match import (
-    AT_RUN_TIME,
-    Example,
-    GraphView,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-    runs,
-)
+from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol, runs
 
 from ._lowering import _Lowering
 
@@ -111,8 +102,6 @@ class LowerPadConstantPattern(_LowerPad):
             return self.none(m.nodes[0], msg="a pad is negative")
         if not g.try_infer_type(m.x) or not runs(g, "Where", m.x):  # (2)
             return self.none(m.nodes[0], msg="no kernel of Where for this element type")
-        if m.value is AT_RUN_TIME:  # (2)
-            return self.none(m.nodes[0], msg="the constant value is computed at run time")
         inside = np.ones([1] * rank, np.bool_)
         rows = []
         for axis, length, pads in padded:

@@ -5,15 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from xoptim.match import (
-    AT_RUN_TIME,
-    Example,
-    GraphView,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._lowering import WIDE_FLOATS, _Lowering, narrowed, widened
 
@@ -34,11 +26,10 @@ class _LowerReduction(_Lowering):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         reduce = getattr(g.op, self.operator)
-        return reduce(x, axes=g.capture("axes", optional=True), keepdims=g.capture("keepdims"))
+        axes = g.capture("axes", optional=True)  # (2)
+        return reduce(x, axes=axes, keepdims=g.capture("keepdims"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        if m.axes is AT_RUN_TIME:  # (2)
-            return self.none(m.nodes[0], msg="the axes are computed at run time")
         form = {"axes": m.axes or None, "keepdims": m.keepdims}
         return m.derive(form=form, dtype=g.try_infer_type(m.x))
 
@@ -198,8 +189,8 @@ class LowerReduceMeanPattern(_LowerReduction):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shape = g.try_infer_shape(m.x)
-        if m.axes is AT_RUN_TIME or shape is None:  # (2)
-            return self.none(m.nodes[0], msg="the axes or the rank are unknown")
+        if shape is None:  # (2)
+            return self.none(m.nodes[0], msg="the rank is unknown")
         axes = {axis % len(shape) for axis in m.axes or range(len(shape))}
         summed = [shape[axis] for axis in axes]
         lengths = [length for length in summed if isinstance(length, int) and length]

@@ -14,7 +14,6 @@ from onnx import FunctionProto, TensorProto
 
 from xoptim.facts.attributes import same_attribute
 from xoptim.facts.dtypes import Exactness
-from xoptim.match.create import AT_RUN_TIME
 from xoptim.match.definitions import DefinitionStep, constant_of, definition_with, write_nodes
 from xoptim.match.easy import EasyPatternOptimization, Match
 from xoptim.match.rewrite import Phase
@@ -79,13 +78,11 @@ class LoweringByDefinition(_ByDefinition):
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Refuse attributes that are computed, infinite or NaN."""
+        """Refuse attributes that are infinite or NaN."""
         values = {
             name: default if m.get(name) in (None, []) else m[name]
             for name, default in self.defined().attributes.items()
         }
-        if AT_RUN_TIME in values.values():
-            return self.none(m.nodes[0], msg="an attribute is computed at run time")
         if not all(math.isfinite(value) for value in values.values() if isinstance(value, float)):
             # (2) in the docstrings of the patterns that lower activations
             return self.none(m.nodes[0], msg="an attribute is infinite or NaN")
