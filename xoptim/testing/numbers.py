@@ -236,9 +236,8 @@ def is_specified(
         a.name in _UNSAFE.get(node.op_type, ()) for node in all_nodes(model) for a in node.attribute
     ):
         return False
-    if not any(
-        node.op_type in WINDOWED or node.op_type.startswith(FORGETFUL) for node in all_nodes(model)
-    ):
+    doubtful = (*WINDOWED, *FORGETFUL, "Concat")
+    if not any(node.op_type.startswith(doubtful) for node in all_nodes(model)):
         return True
     concrete = deepcopy(model)
     for value in concrete.graph.input:
@@ -251,11 +250,28 @@ def is_specified(
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.ClearField("shape")
     view = GraphBuilder(concrete, assume_from_model=True)
+    if is_empty and any(_joins_other_shapes(view, node) for node in concrete.graph.node):
+        return False
     return not any(
         isinstance(result, np.ndarray)
         and view.has_shape(output.name)
         and not _fits(view.get_shape(output.name), result)
         for output, result in zip(model.graph.output, results, strict=True)
+    )
+
+
+def _joins_other_shapes(view: GraphBuilder, node: onnx.NodeProto) -> bool:
+    """Whether a Concat joins tensors of other shapes, which onnxruntime allows for empty ones."""
+    if node.op_type != "Concat" or not all(map(view.has_shape, node.input)):
+        return False
+    shapes = [view.get_shape(name) for name in node.input]
+    ranks = {len(shape) for shape in shapes}
+    axis = next(attribute.i for attribute in node.attribute if attribute.name == "axis")
+    if len(ranks) > 1:
+        return True
+    sizes = zip(*shapes, strict=True)
+    return any(
+        len({*dims}) > 1 for place, dims in enumerate(sizes) if place != axis % len(shapes[0])
     )
 
 
