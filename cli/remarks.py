@@ -153,6 +153,8 @@ def _fitting(fitting: FittingOutcome) -> Iterator[Remark]:
         yield Remark("placement", after.summary() + (f" (original: {before})" if before else ""))
         for step in fitting.fitted.steps:
             yield Remark("lowered", str(step))
+        for report in told_reports(fitting.reports):
+            yield Remark("verification", f"of the lowering: {report.verdict()}")
         for text in left_texts(fitting.fitted.after):
             yield Remark("not placed", text)
     yield from _not_applied(fitting)
@@ -213,7 +215,7 @@ def _measured_details(quantized: Quantized) -> Iterator[str]:
 
 
 def told_reports(reports: Sequence[VerificationReport]) -> list[VerificationReport]:
-    """The reports of the steps of a quantization that are worth a line.
+    """The reports of the steps of a quantization or a fitting that are worth a line.
 
     These are all reports of unequal steps, and of the equal steps the report with the largest
     difference: the other reports say the same.

@@ -78,6 +78,7 @@ def test_a_model_is_fitted_and_verified(xopt: Xopt, fake: _Fake) -> None:
     assert "Ceil" not in types_in("model.opt.onnx")
     summary = outcome.summary
     assert summary["lowered"].startswith("Ceil by LowerCeil, 1 time: ")
+    assert "verification  of the lowering: equal on cpu: " in outcome.out
     assert "webgpu" in summary["time"]
     assert summary["verification"].startswith("on webgpu: equal ")
     assert values_in(summary["verification"]) == ["2", "0", "0"]
