@@ -30,7 +30,7 @@ def main() -> int:
         grades[proof.grade] += 1
         kinds[pair.name.rpartition(" ")[2]] += 1
         if proof.is_proved:
-            runs = compared(pair)
+            runs = compared(pair, smallest_size=proof.smallest_size)
             outcome = "the same bits" if runs.has_equal_bits else "only special values differ"
             outcome = outcome if runs.is_close else "different"
             outcomes[f"{proof.grade}, runs: {outcome}"] += 1

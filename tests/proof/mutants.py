@@ -262,8 +262,11 @@ _CHANGES: Final[tuple[tuple[str, Change], ...]] = (
 )
 
 
-def compared(pair: Pair, most: int = _MAX_RUNS) -> Comparison:
-    """Run both models on the same values, at several sizes, NaN and infinities among them."""
+def compared(pair: Pair, most: int = _MAX_RUNS, smallest_size: int = 0) -> Comparison:
+    """Run both models on the same values, at several sizes, NaN and infinities among them.
+
+    ``smallest_size``: sizes below this, which a proof may not cover, are skipped.
+    """
     models = [RUNTIME.load(model) for model in (pair.before, pair.mutant)]
     loaded = [model for model in models if not isinstance(model, str)]
     if len(loaded) < len(models):
@@ -273,6 +276,8 @@ def compared(pair: Pair, most: int = _MAX_RUNS) -> Comparison:
     equal = close = True
     for feeds, results in RUNTIME.run_all(loaded, all_feeds, most):
         if len(results) < len(models) or any(isinstance(result, str) for result in results):
+            continue
+        if any(min(np.shape(value), default=1) < smallest_size for value in feeds.values()):
             continue
         runs += 1
         first, second = ([np.asarray(x) for x in result] for result in results)
