@@ -277,7 +277,8 @@ def compared(pair: Pair, most: int = _MAX_RUNS, smallest_size: int = 0) -> Compa
     for feeds, results in RUNTIME.run_all(loaded, all_feeds, most):
         if len(results) < len(models) or any(isinstance(result, str) for result in results):
             continue
-        if any(min(np.shape(value), default=1) < smallest_size for value in feeds.values()):
+        shapes = [np.asarray(value).shape for value in feeds.values()]
+        if any(min(shape, default=1) < smallest_size for shape in shapes):
             continue
         runs += 1
         first, second = ([np.asarray(x) for x in result] for result in results)
