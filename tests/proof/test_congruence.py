@@ -25,6 +25,8 @@ def _if(then: str, otherwise: str, condition: str = "c", name: str = "y") -> str
 
 
 IN_BOTH: Final = _if("a = Gather(x, i) p_y = Exp(a)", "b = Gather(x, i) q_y = Abs(b)")
+INNER: Final = _if("p_u = Sin(x)", "q_u = Abs(x)", "d", "u")
+CHANGED: Final = _if("s = Abs(x) p_u = Sin(x)", "q_u = Abs(x)", "d", "u")
 PROVED: Final = (
     ("in both branches", IN_BOTH, "a = Gather(x, i) " + _if("p_y = Exp(a)", "q_y = Abs(a)")),
     ("out of no branch", "a = Gather(x, i) " + _if("p_y = Exp(a)", "q_y = Abs(a)"), IN_BOTH),
@@ -50,6 +52,11 @@ PROVED: Final = (
         _if("p_u = Gather(x, i)", "q_u = Neg(x)", "d", "u")
         + _if("a = Gather(x, i) s = Gather(x, i) p_w = Exp(s)", "q_w = Abs(x)", "d", "w")
         + " y = Add(u, w)",
+    ),
+    (
+        "an If in a branch that is never taken",
+        f"{TRUE} " + _if("p_y = Exp(x)", INNER + " q_y = Neg(x)", "t"),
+        f"{TRUE} " + _if("p_y = Exp(x)", CHANGED + " q_y = Neg(x)", "t"),
     ),
 )
 ONLY_RUN: Final = (
@@ -83,6 +90,12 @@ ONLY_RUN: Final = (
      f"{TRUE} {_if('p_y = Exp(x)', 'q_y = Abs(x)', 't')}", "y = Abs(x)", "not found equal"),
     ("another axis", IN_BOTH,
      "a = Gather <axis = 1> (x, i) " + _if("p_y = Exp(a)", "q_y = Abs(a)"), "not found equal"),
+    (
+        "a node that the original does not have in a branch that is never taken",
+        f"{TRUE} {_if('p_y = Exp(x)', 'q_y = Abs(x)', 't')}",
+        f"{TRUE} {_if('p_y = Exp(x)', 's = Sin(x) q_y = Abs(x)', 't')}",
+        "Sin runs in the result only",
+    ),
     (
         "random numbers",
         _if("a = RandomNormalLike(x) p_y = Exp(a)", "b = RandomNormalLike(x) q_y = Abs(b)"),

@@ -225,7 +225,7 @@ class Reader:
             label = ("random", *label, node.output[0])
         for name, body in sorted(node.bodies.items()):
             label = (*label, name, len(operands), len(body.inputs), len(body.outputs))
-            inner = ChainMap[str, Value]({}, *_maps(scope))
+            inner = inner_scope(scope)
             self.read(body, inner, depth + 1)
             for inner_name, value in inner.maps[0].items():
                 known = self.inner.setdefault(inner_name, value)
@@ -241,8 +241,10 @@ class Reader:
         return results
 
 
-def _maps(scope: Scope) -> Sequence[Scope]:
-    return scope.maps if isinstance(scope, ChainMap) else [scope]
+def inner_scope(scope: Scope) -> ChainMap[str, Value]:
+    """A scope for a subgraph, which reads what the scope around it holds."""
+    maps = scope.maps if isinstance(scope, ChainMap) else [scope]
+    return ChainMap({}, *maps)
 
 
 def _function_of(model: Model, node: Node) -> Function | None:

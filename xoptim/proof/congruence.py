@@ -4,9 +4,8 @@ operands, whatever their ranks are.
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import onnx
 
@@ -16,15 +15,13 @@ from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
 from xoptim.graph.walk import all_nodes
 from xoptim.operators.registry import is_deterministic
-from xoptim.proof.chain import Reader, Scope
+from xoptim.proof.chain import Reader, Scope, inner_scope
 from xoptim.proof.indices import Unproved, check_time
 from xoptim.proof.values import Value, Values
 
-_BRANCHES: Final = ("else_branch", "then_branch")
-"""The subgraphs of an If, by its condition."""
 _Roots: TypeAlias = set[Value]
 _Choice: TypeAlias = tuple[Value, Mapping[bool, Graph]]
-"""The condition of an If and its branches."""
+"""The condition of an If, and its branches."""
 
 
 def has_subgraphs(model: onnx.ModelProto) -> bool:
@@ -99,18 +96,17 @@ class _Side(Reader):
         truth = self.truth(graph, node, operands[0] if operands else None)
         if truth is None:
             return super()._results(graph, node, operands, scope, depth)
-        maps = scope.maps if isinstance(scope, ChainMap) else [scope]
-        inner = {name: ChainMap[str, Value]({}, *maps) for name in node.bodies}
-        for name, body in node.bodies.items():
-            self.read(body, inner[name], depth + 1)
-        name = _BRANCHES[truth]
-        return [inner[name][output] for output in node.bodies[name].outputs]
+        branches = _branches(node)
+        for body in branches.values():
+            self.read(body, inner_scope(scope), depth + 1)
+        return [self.value(branches[truth], name) for name in branches[truth].outputs]
 
     def truth(self, graph: Graph, node: Node, condition: Value | None = None) -> bool | None:
         """The condition of an If that is a constant; ``None`` for other conditions and nodes."""
         if not _is_choice(node):
             return None
-        tensor = (condition or self.value(graph, node.input[0])).root.tensor
+        value = self.value(graph, node.input[0]) if condition is None else condition
+        tensor = value.root.tensor
         if tensor is None or tensor.shape not in ((), (1,)):
             return None
         return bool(tensor.numpy().all())
@@ -134,8 +130,11 @@ class _Side(Reader):
             if not _is_choice(node):
                 continue
             truth = self.truth(graph, node)
-            then, otherwise = (self.running(node.bodies[name]) for name in _BRANCHES[::-1])
-            roots |= then & otherwise if truth is None else then if truth else otherwise
+            if truth is None:
+                then, otherwise = map(self.running, _branches(node).values())
+                roots |= then & otherwise
+            else:
+                roots |= self.running(_branches(node)[truth])
         return roots
 
     def choices(self, graph: Graph) -> Iterator[_Choice]:
@@ -144,11 +143,10 @@ class _Side(Reader):
             if not _is_choice(node):
                 continue
             truth = self.truth(graph, node)
-            if truth is not None:
-                yield from self.choices(node.bodies[_BRANCHES[truth]])
+            if truth is None:
+                yield self.value(graph, node.input[0]), _branches(node)
             else:
-                bodies = {bool(k): node.bodies[name] for k, name in enumerate(_BRANCHES)}
-                yield self.value(graph, node.input[0]), bodies
+                yield from self.choices(_branches(node)[truth])
 
 
 class _Comparison:
@@ -171,28 +169,42 @@ class _Comparison:
         start = original.running(original.graph), [*original.choices(original.graph)]
         self._require(self.result.graph, *start)
 
-    def _require(self, graph: Graph, available: _Roots, choices: Sequence[_Choice]) -> None:
-        """Raise `Unproved` for a node of a graph of the result that computes another value than
-        those that are available.
+    def _require(self, graph: Graph, available: _Roots | None, choices: Sequence[_Choice]) -> None:
+        """Raise `Unproved` for a node of a graph of the result that computes a value which is not
+        available.
+
+        Args:
+            graph: a graph of the result.
+            available: what the original computes wherever the graph runs; ``None`` for a graph that
+                never runs, whose nodes have to be valid so that the model loads.
+            choices: the If nodes that the original runs there.
         """
         for node, value in self.result.computed(graph):
-            if not _is_choice(node):
-                if value not in available:
-                    raise Unproved(f"{node.op_type} runs in the result only")
+            if _is_choice(node):
+                self._require_branches(graph, node, value, available, choices)
+            elif value not in (self.valid if available is None else available):
+                raise Unproved(f"{node.op_type} runs in the result only")
+
+    def _require_branches(
+        self,
+        graph: Graph,
+        node: Node,
+        value: Value,
+        available: _Roots | None,
+        choices: Sequence[_Choice],
+    ) -> None:
+        truth = self.result.truth(graph, node)
+        if truth is None and available is not None and value not in available:
+            raise Unproved("an If runs in the result only")
+        condition = self.result.value(graph, node.input[0])
+        for answer, body in _branches(node).items():
+            if available is None or truth not in (None, answer):
+                self._require(body, None, [])
                 continue
-            truth = self.result.truth(graph, node)
-            condition = self.result.value(graph, node.input[0])
-            if truth is None and available is not self.valid and value not in available:
-                raise Unproved("an If runs in the result only")
-            for answer, name in enumerate(_BRANCHES):
-                body = node.bodies[name]
-                if truth is not None and truth != bool(answer):
-                    self._require(body, self.valid, [])
-                    continue
-                known = [c[1][bool(answer)] for c in choices if c[0].is_same(condition)]
-                inner = [choice for own in known for choice in self.original.choices(own)]
-                roots = available.union(*map(self.original.running, known))
-                self._require(body, roots, [*choices, *inner])
+            bodies = [branches[answer] for own, branches in choices if own.is_same(condition)]
+            inner = [choice for own in bodies for choice in self.original.choices(own)]
+            roots = available.union(*map(self.original.running, bodies))
+            self._require(body, roots, [*choices, *inner])
 
 
 def _declared(side: _Side) -> Iterator[tuple[Value, bytes]]:
@@ -207,6 +219,11 @@ def _declared(side: _Side) -> Iterator[tuple[Value, bytes]]:
 
 def _is_choice(node: Node) -> bool:
     return not node.domain and node.op_type == "If"
+
+
+def _branches(node: Node) -> dict[bool, Graph]:
+    """The branches of an If, by its condition."""
+    return {True: node.bodies["then_branch"], False: node.bodies["else_branch"]}
 
 
 def _bodies(graph: Graph) -> Iterator[Graph]:
