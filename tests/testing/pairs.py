@@ -464,10 +464,11 @@ def _is_rounding(model: ModelProto, outcome: Outcome, feeds: Feeds) -> bool:
     """Whether verification finds that the difference of a result is rounding, or may be rounding.
 
     A node of one pattern may amplify the rounding errors of the other one's, as an activation near
-    its zero does.
+    its zero does. A model that does not run tells nothing.
     """
     options = VerificationOptions(feeds=feeds, exactness=outcome.exactness)
-    return xoptim.verify(model, outcome.model, options).status != "different"
+    report = xoptim.verify(model, outcome.model, options)
+    return report.status == "equal" or report.cause == "evidence"
 
 
 def _signature(model: ModelProto) -> bytes:
