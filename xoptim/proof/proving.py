@@ -205,15 +205,15 @@ def _first_proof(models: Models) -> ConditionalProof:
             except _Differ as error:
                 reason = f"for sizes of 0, {error}"
                 break
-    taken = CLOCK.get()() - start
-    proof = Proof("only run", reason, (), 1, attempt.compared, taken, attempt.elements)
+    elapsed = CLOCK.get()() - start
+    proof = Proof("only run", reason, (), 1, attempt.compared, elapsed, attempt.elements)
     return ConditionalProof(proof)
 
 
 def _same_values(start: float) -> ConditionalProof:
     """The proof by equal operators on equal operands, for all shapes."""
-    taken = CLOCK.get()() - start
-    return ConditionalProof(Proof("same bits", "", SIZES_FROM[:1], 0, 1, taken))
+    elapsed = CLOCK.get()() - start
+    return ConditionalProof(Proof("same bits", "", SIZES_FROM[:1], 0, 1, elapsed))
 
 
 def _proof_of(attempt: _Attempt, start: float) -> ConditionalProof:
@@ -228,8 +228,8 @@ def _proof_of(attempt: _Attempt, start: float) -> ConditionalProof:
         *attempt.models.assumptions.texts,
         *attempt.before.premises,
     )
-    taken = CLOCK.get()() - start
-    proof = Proof(attempt.grade, "", premises, smallest, compared, taken, elements)
+    elapsed = CLOCK.get()() - start
+    proof = Proof(attempt.grade, "", premises, smallest, compared, elapsed, elements)
     dtypes = frozenset(attempt.dtypes)
     return ConditionalProof(proof, tuple(attempt.conditions), dtypes, attempt.width)
 
