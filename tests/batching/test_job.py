@@ -1,5 +1,7 @@
 """A job that fails before its process starts."""
 
+import errno
+import os
 from pathlib import Path
 
 from xoptim.batching import BatchOptions
@@ -25,4 +27,4 @@ def test_a_file_that_is_gone(tmp_path: Path) -> None:
         Job(tmp_path / "m.onnx", "m.onnx", tmp_path, tmp_path, BatchOptions(), versions())
     ).record
     assert (record.status, record.model) == ("failed", str(tmp_path / "m.onnx"))
-    assert "No such file" in record.error
+    assert record.error == f"cannot read {record.model!r}: {os.strerror(errno.ENOENT)}"

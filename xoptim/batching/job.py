@@ -161,7 +161,11 @@ def perform(job: Job, run: Callable[..., Ended] = run_command) -> JobAttempt:
 
 def _perform(job: Job, run: Callable[..., Ended]) -> JobAttempt:
     inputs = inputs_of(job.model)
-    key = content_key(inputs, job.options)
+    try:
+        key = content_key(inputs, job.options)
+    except OSError as error:
+        path = error.filename or str(job.model)  # a read that fails has no name
+        raise XoptimError(f"cannot read {path!r}: {error.strerror}") from error
     before = job.before
     if (
         job.options.resume
