@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from lab.fuzzing.run import Limits
 from tests.cli.command import RELU, Xopt, files, write
@@ -70,9 +70,9 @@ def outside(**entries: str) -> Callable[[], onnx.ModelProto]:
     def make() -> onnx.ModelProto:
         model = parse(WEIGHTS)
         (tensor,) = model.graph.initializer
+        Path("weights.bin").write_bytes(numpy_helper.to_array(tensor).tobytes())
         tensor.ClearField("float_data")
         tensor.data_location = TensorProto.EXTERNAL
-        Path("weights.bin").write_bytes(bytes(16))
         for key, value in {"location": "weights.bin", **entries}.items():
             tensor.external_data.add(key=key, value=value)
         return model
