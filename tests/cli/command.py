@@ -52,7 +52,7 @@ class Outcome(NamedTuple):
 
     @property
     def summary(self) -> dict[str, str]:
-        """Lines of standard output of two columns, by their labels."""
+        """Lines of standard output of two columns, by their labels: the last one of each label."""
         lines = (line.split("  ", 1) for line in self.out.splitlines() if "  " in line)
         return {label: text.strip() for label, text in lines if label}
 
