@@ -47,7 +47,22 @@ TEXTS = [
     "Times <a: float = 2.0, b: float = 1.0> (x) => (y) { c = Constant <value_float: float = @a> () "
     "d = Constant <value_float: float = @b> () p = Mul(x, c) y = Div(p, d) }",
 ]
+TYPED = """<domain: "acme", opset_import: ["": 15]>
+Typed <slope: float = 0.25, scale: float = 1.0> (x) => (y)
+{
+    number = Constant <value_float = 0.7> ()
+    shift = CastLike (number, x)
+    slope = Constant <value_float: float = @slope> ()
+    typed_slope = CastLike (slope, x)
+    scale = Constant <value_float: float = @scale> ()
+    typed_scale = CastLike (scale, x)
+    product = Mul (x, typed_slope)
+    line = Add (product, shift)
+    gate = Sigmoid (line)
+    y = Mul (gate, typed_scale)
+}"""
 OPERATORS = {
+    "acme::Typed": Operator(definition=onnx.parser.parse_function(TYPED)),
     "acme::Gate": Operator(definition=onnx.parser.parse_function(GATE), kinks=(2.0,)),
     "acme::Halves": Operator(definition=onnx.parser.parse_function(SPLIT)),
     "acme::Choice": Operator(definition=onnx.parser.parse_function(BRANCH)),
@@ -106,6 +121,17 @@ def test_the_definition_is_recognized() -> None:
     assert nodes(optimize(model(halves), patterns=["FuseAcmeHalves"])) == ["Halves"]
 
 
+@pytest.mark.parametrize("dtype", ["float", "float16"])
+def test_numbers_of_the_type_of_an_operand(dtype: str) -> None:
+    """A float definition would not load for float16: CastLike gives its constants the type."""
+    call = f"agraph ({dtype}[n,4] x) => ({dtype}[n,4] y) {{ y = acme.Typed <slope = 0.5> (x) }}"
+    lowered = optimize(model(call), patterns=["LowerAcmeTyped"], verify=True)
+    assert nodes(lowered) == ["Mul", "Add", "Sigmoid"]
+    fused = optimize(lowered, patterns=["FuseAcmeTyped"], verify=True)
+    assert nodes(fused) == ["Typed"]
+    assert {a.name: a.f for a in fused.graph.node[0].attribute} == {"slope": 0.5, "scale": 1.0}
+
+
 def test_an_attribute_that_is_used_twice() -> None:
     text = f"{HEAD} {{ t = LeakyRelu <alpha = 0.25> (x) y = Elu <alpha = 0.25> (t) }}"
     for other, count in ((text, 1), (text.replace("= 0.25> (t)", "= 0.5> (t)"), 2)):
@@ -154,7 +180,7 @@ def test_neither_is_in_a_preset() -> None:
     assert "FuseAcmeGate" not in installed_patterns(), "it belongs to the operators in use"
     names = {pattern.name() for pattern in select("all+lower") if "Acme" in pattern.name()}
     operators = {name.partition("Acme")[2] for name in names}
-    assert operators == {"Gate", "Halves", "Soft", "Bent", "Times"}, (
+    assert operators == {"Typed", "Gate", "Halves", "Soft", "Bent", "Times"}, (
         "the others have no plain nodes"
     )
 

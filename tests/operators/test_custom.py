@@ -57,6 +57,23 @@ def test_a_description_belongs_to_its_operator() -> None:
         add_operators({"acme::Twice": Operator()})
 
 
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        ("y = Sigmoidd(x)", "Sigmoidd"),
+        ("y = Gelu(x)", "Gelu"),  # since operator set 20
+        ("y = LeakyRelu <slope = 0.1> (x)", "slope"),
+        ("y = Relu(t)", "'t'"),
+        ("t = Relu(x)", "'y'"),
+    ],
+)
+def test_a_definition_is_a_valid_function(body: str, name: str) -> None:
+    stated = Operator(definition=definition(f"Twice (x) => (y) {{ {body} }}"))
+    with pytest.raises(ValueError, match=f"definition of acme::Twice .*{name}"):
+        add_operators({"acme::Twice": stated})
+    assert operator_of("acme", "Twice").definition is None
+
+
 def test_a_kind_of_operand_that_does_not_exist() -> None:
     with pytest.raises(ValueError, match="acme::Rows has an operand of an unknown kind, 'indices'"):
         add_operators({"acme::Rows": Operator(operand_kinds={1: "indices"})})  # type: ignore[dict-item]

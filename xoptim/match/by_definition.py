@@ -17,7 +17,7 @@ from xoptim.facts.dtypes import Exactness
 from xoptim.match.definitions import DefinitionStep, constant_of, definition_with, write_nodes
 from xoptim.match.easy import EasyPatternOptimization, Match
 from xoptim.match.rewrite import Phase
-from xoptim.match.trace import Optional, PatternBuilder, Scalar, Symbol
+from xoptim.match.trace import Optional, PatternBuilder, Scalar, Symbol, Trace
 from xoptim.match.view import GraphView, PatternRewriter
 from xoptim.operators.definitions import DefinedOperator, defined, defined_operator, place_of
 
@@ -150,15 +150,20 @@ class FusionByDefinition(_ByDefinition):
     """Replaces the nodes of an operator's definition by the operator.
 
     Each attribute of the operator is a constant of one element in the nodes. A Mul or Div by an
-    attribute of 1 may be missing, and Reciprocal may compute 1 / x.
+    attribute of 1 may be missing, and Reciprocal may compute 1 / x. Where the definition converts a
+    constant by CastLike, the nodes have a constant of the converted type.
     """
 
     phase: ClassVar[Phase] = "specialize"
     derives: ClassVar[tuple[str, ...]] = ("attributes",)
 
+    def traced(self) -> list[Trace]:
+        """The variants with most nodes first: a shorter one would leave a Mul outside."""
+        return sorted(super().traced(), key=lambda variant: -len(variant.nodes))
+
     def match_pattern(self, g: PatternBuilder) -> Any:
         """The nodes of the definition."""
-        body = self.defined().body
+        body = _with_typed_constants(self.defined().body)
         values: dict[str, Any] = {"": None, **{name: g.symbol(name) for name in body.input}}
         uses, factors = _Uses(), _factors(body)
         for step in definition_with(body, _Parameter).steps:
@@ -175,7 +180,8 @@ class FusionByDefinition(_ByDefinition):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Refuse numbers that do not fit the attributes of the operator."""
         operator = self.defined()
-        attributes, factors = dict[str, Any](), _factors(operator.body)
+        attributes = dict[str, Any]()
+        factors = _factors(_with_typed_constants(operator.body))
         for name, default in operator.attributes.items():
             values = _values(g, m, name) or [default]
             first = values[0]
@@ -198,6 +204,25 @@ class FusionByDefinition(_ByDefinition):
         return g.op[operator.op_type](
             *operands, domain=self.domain, outputs=len(operator.body.output), **attributes
         )
+
+
+def _with_typed_constants(body: FunctionProto) -> FunctionProto:
+    """A copy of a definition in which consumers of CastLike(constant, x) read the constant: a
+    constant of a pattern has any type.
+    """
+    constants = {node.output[0]: node.output[0] for node in body.node if node.op_type == "Constant"}
+    typed = FunctionProto()
+    typed.CopyFrom(body)
+    del typed.node[:]
+    for node in body.node:
+        is_typed = node.op_type == "CastLike" and node.input[0] in constants
+        if is_typed and node.output[0] not in body.output:
+            constants[node.output[0]] = constants[node.input[0]]
+            continue
+        copy = typed.node.add()
+        copy.CopyFrom(node)
+        copy.input[:] = [constants.get(name, name) for name in node.input]
+    return typed
 
 
 _Uses: TypeAlias = Counter[tuple[str, str]]

@@ -99,7 +99,8 @@ def _is_neutral(step: DefinitionStep, operands: Sequence[Any]) -> bool:
     if step.op_type == "Add":
         return bool(operands[1] == "")
     factor = operands[-1]
-    return step.op_type in ("Mul", "Div") and isinstance(factor, float) and factor == 1
+    is_scalar = isinstance(factor, float) or (isinstance(factor, np.ndarray) and not factor.ndim)
+    return step.op_type in ("Mul", "Div") and is_scalar and bool(factor == 1)
 
 
 def _as_cast(g: PatternRewriter, step: DefinitionStep, values: dict[str, Any]) -> DefinitionStep:

@@ -263,8 +263,9 @@ def add_operators(operators: Mapping[str, Operator]) -> None:
     """Add facts about custom operators, by names such as ``acme::Foo``.
 
     Raises `ValueError` when a name is not that of a custom operator, or when another pack describes
-    the operator; when the definition or the schema has another name; or when an operand is of an
-    unknown kind. Raises `RecursionError` when a definition calls itself.
+    the operator; when the definition or the schema has another name; when the definition is not a
+    valid function; or when an operand is of an unknown kind. Raises `RecursionError` when a
+    definition calls itself.
     """
     rows = {_key(name): operator for name, operator in operators.items()}
     for key, operator in rows.items():
@@ -274,10 +275,28 @@ def add_operators(operators: Mapping[str, Operator]) -> None:
         for stated in (operator.definition, operator.schema):
             if stated is not None and (stated.domain, stated.name) != key:
                 raise ValueError(f"{'::'.join(key)} describes {stated.domain}::{stated.name}")
+        if operator.definition is not None:
+            _check_definition(operator.definition)
     add_schemas(row.schema for row in rows.values() if row.schema is not None)
     OPERATORS.update(rows)
     for domain, op_type in rows:
         is_deterministic(op_type, domain)  # a definition that calls itself has no end
+
+
+def _check_definition(definition: onnx.FunctionProto) -> None:
+    """Raise `ValueError` when a definition is not a valid function of its operator sets.
+
+    The calls of custom operators in it are not checked.
+    """
+    label = f"the definition of {definition.domain}::{definition.name}"
+    values = {*definition.input, *(name for node in definition.node for name in node.output)}
+    missing = next((name for name in definition.output if name not in values), None)
+    if missing is not None:
+        raise ValueError(f"{label} does not compute its result {missing!r}")
+    try:
+        onnx.checker.check_function(definition)
+    except onnx.checker.ValidationError as error:
+        raise ValueError(f"{label} is invalid: {str(error).splitlines()[0]}") from None
 
 
 def _key(name: str) -> OperatorKey:
