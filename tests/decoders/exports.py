@@ -3,12 +3,13 @@
 Needs torch and transformers.
 """
 
-import os
 import pathlib
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+
+from tests.share import is_in_share, is_whole
 
 LAYERS: Final = 2
 HEADS: Final = 4
@@ -16,6 +17,8 @@ SIZE: Final = 16
 VOCABULARY: Final = 99
 SOURCE: Final = 6
 """Positions of the encoder's states that an encoder-decoder is exported with."""
+_PARTS: Final = 2
+_PACKAGES: Final = ("patterns/attention", "patterns/rotary", "xoptim/integrations")
 
 _WIDTH: Final[Mapping[str, Any]] = {
     "vocab_size": VOCABULARY,
@@ -212,9 +215,8 @@ class Form(NamedTuple):
 
 
 def forms() -> list[Form]:
-    """The forms of every family in which any two of exporter, attention and groups meet.
-
-    ``FORMS=all`` gives all forms.
+    """The forms of every family in which any two of exporter, attention and groups meet, and a
+    share of them (`is_in_share`). ``BATTERIES=all`` gives all forms.
     """
     found = [
         Form(name, exporter, attention, groups)
@@ -223,7 +225,7 @@ def forms() -> list[Form]:
         for exporter in ("dynamo", "script")
         for attention in ("sdpa", "eager")
     ]
-    if os.environ.get("FORMS") == "all":
+    if is_whole():
         return found
     odd = [
         (form.exporter == "dynamo") ^ (form.attention == "sdpa") ^ (form.groups == HEADS)
@@ -232,7 +234,8 @@ def forms() -> list[Form]:
     return [
         form
         for form, chosen in zip(found, odd, strict=True)
-        if chosen or len(FAMILIES[form.family].groups) == 1
+        if (chosen or len(FAMILIES[form.family].groups) == 1)
+        and is_in_share(form.name, _PARTS, *_PACKAGES)
     ]
 
 

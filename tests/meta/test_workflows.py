@@ -28,7 +28,11 @@ WORKFLOWS = {
 LOCK = FOLDER / "constraints.txt"
 """Versions of all that the jobs of one version of Python install."""
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
-ELSEWHERE = ("bash .github/report-failure.sh", "bash .github/propose-lock.sh")
+ELSEWHERE = (
+    "bash .github/report-failure.sh",
+    "bash .github/propose-lock.sh",
+    "sudo apt-get install",
+)
 """Commands that need the service that runs the workflows."""
 
 
@@ -58,6 +62,22 @@ def test_there_are_workflows_for_all_that_is_promised() -> None:
     } <= set(commands(WORKFLOWS["ci"]))
     assert commands(WORKFLOWS["release"]) == ["make release"]
     assert commands(WORKFLOWS["site"]) == ["make site"]
+
+
+def test_all_tests_run_in_a_workflow() -> None:
+    """Those of torch were not: `make test` skips what is not installed."""
+    others = "quick|oldest|workarounds|mutation"
+    targets = re.findall(rf"^(test[a-z-]*|{others}):", MAKEFILE, re.MULTILINE)
+    run = {command for text in WORKFLOWS.values() for command in commands(text)}
+    missing = [
+        target for target in targets if not run & {f"make {target}", f"make {target} PYTHON=python"}
+    ]
+    assert len(targets) >= 9
+    assert not missing
+    _, jobs = WORKFLOWS["nightly"].split("\njobs:\n")
+    names = re.findall(r"^  ([a-z-]+):", jobs, re.MULTILINE)
+    (needs,) = re.findall(r"^    needs: \[(.*)\]$", jobs, re.MULTILINE)
+    assert [*needs.split(", "), "report"] == names, "a failure of any job is reported"
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
