@@ -4,7 +4,7 @@ from typing import Final
 
 from onnx import TensorProto
 
-from xoptim.facts.dims import Dim
+from xoptim.facts.dims import Dim, is_nonnegative
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 from xoptim.operators.slicing import LAST_END
 
@@ -71,9 +71,14 @@ class DepthwiseConvPositionPattern(PatternOptimization):
         length = size_along(g, node.input[0], 2)
         if position is None or length is None:  # (3)
             return self.none(reader, msg="not one known position of the result is used")
-        start = position - node.attribute.get("pads", [0, 0])[0]
+        begin, end = node.attribute.get("pads", [0, 0])
+        start = position - begin
+        # At an end without padding, the windows of all results lie within the operand.
+        is_padded = (begin and not is_nonnegative(start)) or (
+            end and not is_nonnegative(length - start - kernel)
+        )
         window = _window(g, reader, node.input[0], start, length, kernel, keepdims)
-        if window is None:  # (4)
+        if is_padded or window is None:  # (4)
             return self.none(node, msg="the window is not known to lie within the operand")
         nodes = [node] if reader is node else [node, reader]
         return MatchResult(self, nodes, partial(_write, window))

@@ -66,6 +66,29 @@ def test_the_convolution_stays(text: str) -> None:
     assert "Conv" in operators(parse(text))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        # the operand is shorter than the kernel
+        "agraph (float[n,64,1] x, float[64,1,4] w) => (y) "
+        "{ y = Conv <group = 64, pads = [3, 0]> (x, w) }",
+        "agraph (float[n,64,1] x, float[64,1,4] w) => (y) "
+        "{ y = Conv <group = 64, pads = [0, 3]> (x, w) }",
+        # p may be 2: then the last window has one position of padding
+        "agraph (float[n,64,p] past, float[n,64,1] x, float[64,1,4] w) => (y) "
+        f"<{SLICE.format(-1, 2**63 - 1)}> {{ c = Concat <axis = 2> (past, x) "
+        "t = Conv <group = 64, pads = [3, 0]> (c, w) y = Slice(t, start, end, two) }",
+        # the first window, which another Slice takes from the operand
+        "agraph (float[n,64,p] past, float[n,64,1] x, float[64,1,4] w) => (y, z) "
+        f"<{SLICE.format(0, 1)}, int64[1] four = {{4}}> {{ c = Concat <axis = 2> (past, x) "
+        "z = Slice(c, start, four, two) t = Conv <group = 64, pads = [0, 3]> (c, w) "
+        "y = Slice(t, start, end, two) }",
+    ],
+)
+def test_a_window_that_may_reach_into_the_padding(text: str) -> None:
+    assert "Conv" in operators(parse(text))
+
+
 def test_a_result_that_is_read_elsewhere() -> None:
     assert "Conv" in operators(parse(sliced((1, 2)).replace("(y)", "(y, t)")))
 
