@@ -7,7 +7,7 @@ from xoptim.facts.dims import Dim
 from xoptim.match import GraphView, Node
 
 from .._nodes import is_op
-from ._cycles import Cycle, copy_source
+from ._loop_nodes import LoopNode, copy_source
 
 _RANK: Final = 3
 """The rank of a tensor of all steps."""
@@ -32,7 +32,7 @@ class StepInput(NamedTuple):
     batch: Dim
 
 
-class Stacked(NamedTuple):
+class StackedStates(NamedTuple):
     """The states after all steps, as one tensor.
 
     Attributes:
@@ -46,17 +46,17 @@ class Stacked(NamedTuple):
     nodes: Sequence[Node] = ()
 
 
-def input_of(g: GraphView, loop: Cycle, name: str) -> StepInput | None:
+def input_of(g: GraphView, loop: LoopNode, name: str) -> StepInput | None:
     """The tensor from which a value in the body takes one step per iteration, or ``None``."""
     index = None
-    if loop.first_input:
+    if loop.is_loop:
         node = loop.body.producer(name)
         index = _index(g, loop, node.input[1]) if is_op(node, "Gather") else None
         if not is_op(node, "Gather") or index is None:
             return None
         tensor, axis, is_reversed = node.input[0], node.get_attribute("axis", 0), index.factor < 0
         inner = {*loop.body.inputs, *(output for n in loop.body.nodes for output in n.output)}
-        if tensor in inner or not _goes_on(g, loop):
+        if tensor in inner or not _runs_all_iterations(g, loop):
             return None
     else:
         tensors = loop.node.input[loop.count :]
@@ -69,7 +69,7 @@ def input_of(g: GraphView, loop: Cycle, name: str) -> StepInput | None:
     if shape is None or len(shape) != _RANK or axis % _RANK > 1:
         return None
     axis %= _RANK
-    if loop.first_input:
+    if loop.is_loop:
         count = _count(g, loop)
         # The last of n steps has the index n - 1 or -1.
         if count is None or count != shape[axis] or index is None:
@@ -86,13 +86,13 @@ class _Index(NamedTuple):
     factor: int
 
 
-def _index(g: GraphView, loop: Cycle, name: str) -> _Index | None:
+def _index(g: GraphView, loop: LoopNode, name: str) -> _Index | None:
     """An index that counts up or down by 1 with each iteration; ``None`` for other values."""
     index = _linear(g, loop, name, _MAX_OPS)
     return index if index is not None and abs(index.factor) == 1 else None
 
 
-def _linear(g: GraphView, loop: Cycle, name: str, depth: int) -> _Index | None:
+def _linear(g: GraphView, loop: LoopNode, name: str, depth: int) -> _Index | None:
     if name == loop.body.inputs[0]:
         return _Index(0, 1)
     node = loop.body.producer(name)
@@ -111,24 +111,24 @@ def _linear(g: GraphView, loop: Cycle, name: str, depth: int) -> _Index | None:
     return _Index(first.start + sign * second.start, first.factor + sign * second.factor)
 
 
-def _count(g: GraphView, loop: Cycle) -> Dim | None:
+def _count(g: GraphView, loop: LoopNode) -> Dim | None:
     """The maximum number of iterations of a Loop, its first operand; ``None`` if unknown."""
     data = g.info(loop.node.input[0]).data if loop.node.input[0] else None
     count: Any = data[0] if data else g.get_constant_scalar(loop.node.input[0])
     return count
 
 
-def _goes_on(g: GraphView, loop: Cycle) -> bool:
+def _runs_all_iterations(g: GraphView, loop: LoopNode) -> bool:
     """Whether the conditions of a Loop are always true, so that only the trip count ends it."""
-    first, last = loop.node.input[1], loop.body.outputs[0]
-    begins = not first or bool(g.get_constant_scalar(first))
-    is_copy = copy_source(loop.body, last) == loop.body.inputs[1]
-    return begins and (is_copy or bool(g.inside(loop.body).get_constant_scalar(last)))
+    initial_condition, condition = loop.node.input[1], loop.body.outputs[0]
+    is_started = not initial_condition or bool(g.get_constant_scalar(initial_condition))
+    is_copy = copy_source(loop.body, condition) == loop.body.inputs[1]
+    return is_started and (is_copy or bool(g.inside(loop.body).get_constant_scalar(condition)))
 
 
 def stacks_after(
-    g: GraphView, loop: Cycle, hidden: str, states: Mapping[int, str], is_reversed: bool
-) -> list[Stacked] | None:
+    g: GraphView, loop: LoopNode, hidden: str, states: Mapping[int, str], is_reversed: bool
+) -> list[StackedStates] | None:
     """The stacked states that a Loop or a Scan returns, besides the states after the last step.
 
     ``None`` if it returns anything else.
@@ -140,7 +140,7 @@ def stacks_after(
         states: the results that are states, by index.
         is_reversed: whether the first iteration reads the last step.
     """
-    stacks, attribute = list[Stacked](), loop.node.attribute
+    stacks, attribute = list[StackedStates](), loop.node.attribute
     axes = attribute.get("scan_output_axes") or [0] * len(loop.stacks())
     directions = attribute.get("scan_output_directions") or [0] * len(loop.stacks())
     for place, result in enumerate(loop.node.output):
@@ -153,16 +153,16 @@ def stacks_after(
                 return None
             stacks += concatenated
             continue
-        number = place - loop.count
-        if source != hidden or bool(directions[number]) != is_reversed:
+        index = place - loop.count
+        if source != hidden or bool(directions[index]) != is_reversed:
             return None
-        stacks.append(Stacked(result, axes[number] % _RANK))
+        stacks.append(StackedStates(result, axes[index] % _RANK))
     return stacks
 
 
 def _sequence(
-    g: GraphView, loop: Cycle, place: int, source: str, hidden: str
-) -> list[Stacked] | None:
+    g: GraphView, loop: LoopNode, place: int, source: str, hidden: str
+) -> list[StackedStates] | None:
     """The tensors that ConcatFromSequence makes of a sequence to which each iteration adds a state.
 
     ``None`` if the sequence has other elements or other consumers.
@@ -183,7 +183,7 @@ def _sequence(
     readers = [*g.next_nodes(result)]
     if copy_source(loop.body, name) != hidden or not g.is_used_only_by(result, *readers):
         return None
-    stacks = list[Stacked]()
+    stacks = list[StackedStates]()
     for reader in readers:
         if not is_op(reader, "ConcatFromSequence"):
             return None
@@ -191,5 +191,5 @@ def _sequence(
         is_new = bool(reader.get_attribute("new_axis", 0))
         if is_new != (axes is None) or (axes is not None and axes != [axis]):
             return None
-        stacks.append(Stacked(reader.output[0], axis, [reader]))
+        stacks.append(StackedStates(reader.output[0], axis, [reader]))
     return stacks

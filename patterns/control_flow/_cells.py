@@ -40,8 +40,8 @@ class Cell:
         gates: the gates in the order of the ONNX operator. A gate is ``None`` if it multiplies only
             a state of zeros.
         nodes: the nodes of the step.
-        memory: the second state of an LSTM after the step (the cell state).
-        memory_before: the second state before the step; empty if it is 0, or there is none.
+        cell_state: the cell state of an LSTM after the step.
+        cell_state_before: the cell state before the step; empty if it is 0, or there is none.
         hidden_before: the state before the step; empty if it is 0. ``None`` if the formula does not
             tell which operand is the state (LSTM and RNN).
         activation: the activation of an RNN.
@@ -51,8 +51,8 @@ class Cell:
     hidden: str
     gates: Sequence[Gate | None]
     nodes: Sequence[Node]
-    memory: str = ""
-    memory_before: str = ""
+    cell_state: str = ""
+    cell_state_before: str = ""
     hidden_before: str | None = None
     activation: str = ""
     resets_after: bool = False
@@ -137,7 +137,7 @@ def equal_weights(a: Weights, b: Weights) -> bool:
     )
 
 
-def begins_at_zero(cell: Cell, weights: Weights) -> tuple[Source, str] | None:
+def first_cell_input(cell: Cell, weights: Weights) -> tuple[Source, str] | None:
     """The source and the name of the input of a cell with these weights and a state of zeros.
 
     ``None`` for cells with other weights or another state.
@@ -161,7 +161,7 @@ def _equal(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> bool:
     return all(np.allclose(x, z, rtol=1e-9, atol=0) for x, z in zip(a, b, strict=True))
 
 
-def _both(node: Node) -> Iterator[tuple[str, str]]:
+def _operand_orders(node: Node) -> Iterator[tuple[str, str]]:
     """The operands of a commutative node in both orders."""
     first, second = node.input
     yield first, second
@@ -196,7 +196,7 @@ class _Reader:
         if columns is None or not is_op(node, activation):
             return None
         total = sums.read_columns((node.input[0], *columns[1:]))
-        if total is None or total.others:
+        if total is None or total.remainder:
             return None
         self._nodes |= {node: None, **sums.nodes}
         return Gate(total.terms, total.bias, np.zeros_like(total.bias))
@@ -224,74 +224,79 @@ def read_lstm(g: GraphView, hidden: str) -> Cell | None:
     node = g.node_before(hidden)
     if not is_op(node, "Mul"):
         return None
-    for output_factor, activated in _both(node):
+    for output_factor, activated in _operand_orders(node):
         tanh = g.node_before(activated)
         if not is_op(tanh, "Tanh"):
             continue
-        memory = tanh.input[0]
-        for kept_part, new_part in _summands(g, memory):
+        cell_state = tanh.input[0]
+        for kept_part, new_part in _summands(g, cell_state):
             reader = _Reader(g, (node, tanh))
             gates = _lstm_gates(reader, output_factor, new_part)
-            memory_term = _kept(reader, memory, kept_part)
-            if gates is not None and memory_term is not None:
+            kept = _kept_factors(reader, cell_state, kept_part)
+            if gates is not None and kept is not None:
                 input_gate, output_gate, cell_gate = gates
-                forget_gate, before = memory_term
+                forget_gate, old_state = kept
                 in_order = (input_gate, output_gate, forget_gate, cell_gate)
-                return Cell(hidden, in_order, reader.nodes(), memory, before)
+                return Cell(hidden, in_order, reader.nodes(), cell_state, old_state)
     return None
 
 
-def _summands(g: GraphView, memory: str) -> list[tuple[str, str]]:
-    """The pairs (kept part, new part) whose sum may be the cell state ``memory`` of an LSTM.
+def _summands(g: GraphView, cell_state: str) -> list[tuple[str, str]]:
+    """The pairs (kept part, new part) whose sum may be the cell state of an LSTM.
 
     The kept part is empty if the previous cell state is 0.
     """
-    node = g.node_before(memory)
+    node = g.node_before(cell_state)
     if is_op(node, "Mul"):
-        return [("", memory)]
-    return [*_both(node)] if is_op(node, "Add") else []
+        return [("", cell_state)]
+    return [*_operand_orders(node)] if is_op(node, "Add") else []
 
 
 def _lstm_gates(
     reader: _Reader, output_factor: str, new_part: str
 ) -> tuple[Gate, Gate, Gate] | None:
-    """The input gate, the output gate and the new part of the memory, or ``None``."""
+    """The input gate, the output gate and the cell gate of an LSTM, or ``None``.
+
+    The product of the input gate and the cell gate is the new part of the cell state.
+    """
     output_gate, product = reader.gate(output_factor, "Sigmoid"), reader.op(new_part, "Mul")
     if output_gate is None or product is None:
         return None
-    for gate, new in _both(product):
-        input_gate, cell_gate = reader.gate(gate, "Sigmoid"), reader.gate(new, "Tanh")
+    for first, second in _operand_orders(product):
+        input_gate, cell_gate = reader.gate(first, "Sigmoid"), reader.gate(second, "Tanh")
         if input_gate is not None and cell_gate is not None:
             return input_gate, output_gate, cell_gate
     return None
 
 
-def _kept(reader: _Reader, memory: str, kept_part: str) -> tuple[Gate | None, str] | None:
-    """The forget gate, and the memory before the step; ``(None, "")`` if nothing is kept.
+def _kept_factors(
+    reader: _Reader, cell_state: str, kept_part: str
+) -> tuple[Gate | None, str] | None:
+    """The forget gate and the cell state that it multiplies; ``(None, "")`` if nothing is kept.
 
-    ``None`` instead of the pair if the form is another one.
+    ``None`` instead of the pair if the kept part is not a product with a forget gate.
     """
     if not kept_part:
         return None, ""
-    product = reader.op(kept_part, "Mul") if reader.op(memory, "Add") is not None else None
-    for gate, before in _both(product) if product is not None else ():
-        forget_gate = reader.gate(gate, "Sigmoid")
+    product = reader.op(kept_part, "Mul") if reader.op(cell_state, "Add") is not None else None
+    for first, second in _operand_orders(product) if product is not None else ():
+        forget_gate = reader.gate(first, "Sigmoid")
         if forget_gate is not None:
-            return forget_gate, reader.state(before)
+            return forget_gate, reader.state(second)
     return None
 
 
 class _Update(NamedTuple):
-    """The state of a GRU as ``(1 - gate) * new + gate * before``.
+    """The state of a GRU as ``(1 - gate) * candidate + gate * old_state``.
 
     Attributes:
-        gate, new, before: tensors; ``before`` is empty if this state is 0.
+        gate, candidate, old_state: tensors; ``old_state`` is empty if the state is 0.
         nodes: the nodes that compute the state from these tensors.
     """
 
     gate: str
-    new: str
-    before: str
+    candidate: str
+    old_state: str
     nodes: Sequence[Node]
 
 
@@ -299,16 +304,16 @@ def read_gru(g: GraphView, hidden: str) -> Cell | None:
     """The GRU cell (1 - z) · n + z · h, or n + z · (h - n), that computes ``hidden``, if any."""
     for update in _updates(g, hidden):
         reader = _Reader(g, update.nodes)
-        gate, tanh = reader.gate(update.gate, "Sigmoid"), reader.op(update.new, "Tanh")
+        gate, tanh = reader.gate(update.gate, "Sigmoid"), reader.op(update.candidate, "Tanh")
         total = None if tanh is None else reader.total(tanh.input[0])
-        if gate is None or total is None or len(total.others) > 1:
+        if gate is None or total is None or len(total.remainder) > 1:
             continue
-        state = reader.state(update.before)
-        form = _reset_after if total.others else _reset_before
-        new = form(reader, total, state)
-        if new is not None:
-            gates = (gate, *new)
-            resets_after = bool(total.others)
+        state = reader.state(update.old_state)
+        form = _reset_after if total.remainder else _reset_before
+        other_gates = form(reader, total, state)
+        if other_gates is not None:
+            gates = (gate, *other_gates)
+            resets_after = bool(total.remainder)
             return Cell(hidden, gates, reader.nodes(), "", "", state, "", resets_after)
     return None
 
@@ -317,35 +322,36 @@ def _updates(g: GraphView, hidden: str) -> Iterator[_Update]:
     """All ways to read a tensor as the state of a GRU."""
     node = g.node_before(hidden)
     if is_op(node, "Mul"):
-        yield from (_Update(gate, new, "", nodes) for gate, new, nodes in _changes(g, hidden))
+        for gate, candidate, nodes in _changes(g, hidden):
+            yield _Update(gate, candidate, "", nodes)
     if not is_op(node, "Add"):
         return
-    for first, second in _both(node):
+    for first, second in _operand_orders(node):
         product = g.node_before(second)
         if not is_op(product, "Mul"):
             continue
-        for gate, factor in _both(product):
+        for gate, factor in _operand_orders(product):
             difference = g.node_before(factor)
             if is_op(difference, "Sub") and difference.input[1] == first:
                 yield _Update(gate, first, difference.input[0], (node, product, difference))
-            for inner_gate, new, nodes in _changes(g, first):
+            for inner_gate, candidate, nodes in _changes(g, first):
                 if inner_gate == gate:
-                    yield _Update(gate, new, factor, (node, product, *nodes))
+                    yield _Update(gate, candidate, factor, (node, product, *nodes))
 
 
 def _changes(g: GraphView, name: str) -> Iterator[tuple[str, str, tuple[Node, ...]]]:
-    """The gate, the new state and the nodes of ``(1 - gate) * new``."""
+    """The gate, the candidate state and the nodes of ``(1 - gate) * candidate``."""
     product = g.node_before(name)
-    for factor, new in _both(product) if is_op(product, "Mul") else ():
+    for factor, candidate in _operand_orders(product) if is_op(product, "Mul") else ():
         node = g.node_before(factor)
         if is_op(node, "Sub") and product and g.is_constant_scalar(node.input[0], 1.0):
-            yield node.input[1], new, (product, node)
+            yield node.input[1], candidate, (product, node)
 
 
 def _reset(reader: _Reader, name: str) -> tuple[Gate, str] | None:
     """The gate and the other factor of a product; ``None`` for other tensors."""
     product = reader.op(name, "Mul")
-    for first, second in _both(product) if product is not None else ():
+    for first, second in _operand_orders(product) if product is not None else ():
         gate = reader.gate(first, "Sigmoid")
         if gate is not None:
             return gate, second
@@ -353,14 +359,14 @@ def _reset(reader: _Reader, name: str) -> tuple[Gate, str] | None:
 
 
 def _reset_after(reader: _Reader, total: Sum, state: str) -> tuple[Gate, Gate] | None:
-    """The reset gate and the new state of a GRU that resets the MatMul of the state.
+    """The reset gate and the candidate state of a GRU that resets the MatMul of the state.
 
-    The new state is a sum of MatMuls of the input, and the reset MatMul of the state.
+    The operand of the Tanh is a sum of MatMuls of the input, and the reset MatMul of the state.
     """
-    name, start, end = total.others[0]
+    name, start, end = total.remainder[0]
     reset = None if start or end != total.bias.size else _reset(reader, name)
     inner = None if reset is None else reader.total(reset[1])
-    if reset is None or inner is None or inner.others:
+    if reset is None or inner is None or inner.remainder:
         return None
     if any(term.name == state for term in total.terms):
         return None
@@ -370,9 +376,9 @@ def _reset_after(reader: _Reader, total: Sum, state: str) -> tuple[Gate, Gate] |
 
 
 def _reset_before(reader: _Reader, total: Sum, state: str) -> tuple[Gate | None, Gate] | None:
-    """The reset gate and the new state of a GRU that resets the state before its MatMul.
+    """The reset gate and the candidate state of a GRU that resets the state before its MatMul.
 
-    The gate is ``None`` if the state is 0 and not reset.
+    The reset gate is ``None`` if the state is 0 and not reset.
     """
     gate, terms = None, list[Term]()
     for term in total.terms:

@@ -10,9 +10,9 @@ from onnx import TensorProto
 from xoptim.match import GraphView, MatchResult, Node, PatternOptimization, PatternRewriter, runs
 
 from .._shapes import may_be_empty
-from ._bodies import Stacked, StepInput, input_of, stacks_after
+from ._bodies import StackedStates, StepInput, input_of, stacks_after
 from ._cells import Weights
-from ._cycles import Cycle, cycle
+from ._loop_nodes import LoopNode, loop_node
 from ._recurrent import operands
 from ._unrolled import write_stack
 
@@ -62,7 +62,7 @@ class _RecurrentLoop(PatternOptimization):
     providers = ("cpu",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        loop = cycle(g, node)
+        loop = loop_node(g, node)
         step = self.step(g, loop)
         if step is None:  # (1)
             return self.none(node, msg="the body is not one step of a recurrence")
@@ -77,19 +77,21 @@ class _RecurrentLoop(PatternOptimization):
             name = node.input[loop.first_input + place]
             is_float = g.try_infer_type(name) == TensorProto.FLOAT and runs(g, step.operator, name)
             if not is_float or g.try_infer_shape(name) != (x.batch, step.size):  # (4)
-                return self.none(node, msg="a state is not float32, (batch, hidden size)")
+                return self.none(
+                    node, msg="a state is not float32, or its shape is not (batch, hidden size)"
+                )
         reason = may_be_empty(g, [x.steps, x.batch])
         if reason:  # (5)
             return self.none(node, msg=reason)
         nodes = [node, *(inner for stack in stacks for inner in stack.nodes)]
         return MatchResult(self, nodes, partial(_write, loop, step, x, stacks))
 
-    def step(self, g: GraphView, loop: Cycle) -> Step | None:
+    def step(self, g: GraphView, loop: LoopNode) -> Step | None:
         """The step that the body computes; ``None`` if the body is not one step."""
         raise NotImplementedError
 
 
-def _outside(g: PatternRewriter, loop: Cycle, name: str) -> str:
+def _outside(g: PatternRewriter, loop: LoopNode, name: str) -> str:
     """The name of a constant of the body, outside of the body."""
     if name not in loop.body.initializers:
         return name
@@ -98,7 +100,7 @@ def _outside(g: PatternRewriter, loop: Cycle, name: str) -> str:
     return g.make_initializer("", array, source=name)
 
 
-def _lifted(g: PatternRewriter, loop: Cycle, weights: Weights) -> Weights:
+def _lifted(g: PatternRewriter, loop: LoopNode, weights: Weights) -> Weights:
     """The weights, with the names that they have outside of the body."""
     names = {block.name for block in (*weights.inputs, *weights.states)}
     outer = {name: _outside(g, loop, name) for name in sorted(names)}
@@ -110,10 +112,10 @@ def _lifted(g: PatternRewriter, loop: Cycle, weights: Weights) -> Weights:
 
 
 def _write(
-    loop: Cycle,
+    loop: LoopNode,
     step: Step,
     x: StepInput,
-    stacks: Sequence[Stacked],
+    stacks: Sequence[StackedStates],
     g: PatternRewriter,
     node: Node,
     *_: Node,

@@ -7,10 +7,11 @@ import numpy as np
 
 from xoptim.match import GraphView, Node, PatternRewriter
 
-from ._cells import Cell, Weights, begins_at_zero, equal_weights, weights_of
+from ._cells import Cell, Weights, equal_weights, first_cell_input, weights_of
 from ._sums import Block, Source
 
-Read = Callable[[GraphView, str], Cell | None]
+CellReader = Callable[[GraphView, str], Cell | None]
+"""Returns the cell that computes a state of this name, such as `_cells.read_lstm`."""
 
 
 @dataclass(frozen=True)
@@ -21,14 +22,14 @@ class Chain:
         cells: the cells, in the order in which they run.
         inputs: the source and the name of the input of each cell; the name may be empty.
         weights: the common weights.
-        hidden, memory: the states before the first cell; empty for zeros.
+        hidden, cell_state: the states before the first cell; empty for zeros.
     """
 
     cells: Sequence[Cell]
     inputs: Sequence[tuple[Source, str]]
     weights: Weights
     hidden: str
-    memory: str
+    cell_state: str
 
     def nodes(self) -> list[Node]:
         """The nodes of all cells in their order."""
@@ -36,32 +37,34 @@ class Chain:
         return sorted(nodes, key=lambda node: node.label)
 
 
-def weights_before(g: GraphView, last: Cell, read: Read) -> Weights | None:
+def weights_before(g: GraphView, last: Cell, read: CellReader) -> Weights | None:
     """The weights of a cell if it reads the state of a cell with equal weights, else ``None``."""
     for state in last.states():
         parts = weights_of(last, state)
-        before = read(g, state) if parts is not None and state else None
-        if parts is None or before is None or before.memory != last.memory_before:
+        preceding_cell = read(g, state) if parts is not None and state else None
+        if parts is None or preceding_cell is None:
             continue
-        if _step(before, parts[0]) is not None:
+        if preceding_cell.cell_state != last.cell_state_before:
+            continue
+        if _step(preceding_cell, parts[0]) is not None:
             return parts[0]
     return None
 
 
-def chain_of(g: GraphView, last: Cell, weights: Weights, read: Read) -> Chain:
+def chain_of(g: GraphView, last: Cell, weights: Weights, read: CellReader) -> Chain:
     """The longest chain of cells with these weights that ends with the cell ``last``."""
     cells, inputs = list[Cell](), list[tuple[Source, str]]()
     cell: Cell | None = last
-    hidden, memory = last.hidden, last.memory
-    while cell is not None and (cell.hidden, cell.memory) == (hidden, memory):
+    hidden, cell_state = last.hidden, last.cell_state
+    while cell is not None and (cell.hidden, cell.cell_state) == (hidden, cell_state):
         step = _step(cell, weights)
         if step is None:
             break
-        hidden, memory = step[0], cell.memory_before
+        hidden, cell_state = step[0], cell.cell_state_before
         cells.append(cell)
         inputs.append(step[1:])
         cell = read(g, hidden) if g.same_shape(hidden, last.hidden) else None
-    return Chain(cells[::-1], inputs[::-1], weights, hidden, memory)
+    return Chain(cells[::-1], inputs[::-1], weights, hidden, cell_state)
 
 
 def _step(cell: Cell, weights: Weights) -> tuple[str, Source, str] | None:
@@ -73,7 +76,7 @@ def _step(cell: Cell, weights: Weights) -> tuple[str, Source, str] | None:
         parts = weights_of(cell, state) if state else None
         if parts is not None and equal_weights(parts[0], weights):
             return state, *parts[1:]
-    zeros = begins_at_zero(cell, weights)
+    zeros = first_cell_input(cell, weights)
     return None if zeros is None else ("", *zeros)
 
 

@@ -12,7 +12,7 @@ from .._nodes import axis_of, is_op, size_along
 from .._selections import index_of, part_of
 from .._shapes import uniform_value, unstretched
 
-_TENSOR: Final = 3
+_RANK: Final = 3
 """The rank of a tensor of all steps."""
 _MAX_BIAS: Final = 1 << 20
 """Maximum number of elements of a constant that is read as a bias."""
@@ -22,12 +22,14 @@ Columns = tuple[str, int, int]
 
 
 class Source(NamedTuple):
-    """The source of a matrix (batch, features): itself, or an index of a tensor of rank 3.
+    """A tensor of rank 3 and the index at which it holds a matrix (batch, features).
+
+    If a matrix does not come from such a tensor, its source is the matrix itself.
 
     Attributes:
-        name: the matrix, or the tensor.
-        axis: the indexed axis of the tensor; -1 for a matrix.
-        place: the index; -1 for a matrix.
+        name: the tensor, or the matrix itself.
+        axis: the indexed axis of the tensor; -1 for the matrix itself.
+        place: the index along this axis; -1 for the matrix itself.
     """
 
     name: str
@@ -72,12 +74,12 @@ class Sum:
     Attributes:
         terms: the MatMuls by weights.
         bias: the sum of all constants, one number for each column.
-        others: all other summands.
+        remainder: summands that are neither MatMuls by weights nor constants.
     """
 
     terms: list[Term] = field(default_factory=list)
     bias: np.ndarray = field(default_factory=lambda: np.zeros(1))
-    others: list[Columns] = field(default_factory=list)
+    remainder: list[Columns] = field(default_factory=list)
 
 
 def is_zero(g: GraphView, name: str) -> bool:
@@ -87,12 +89,13 @@ def is_zero(g: GraphView, name: str) -> bool:
 
 
 def source_of(g: GraphView, name: str) -> Source:
-    """The source of a matrix: an index of a tensor of rank 3, or else the matrix itself."""
+    """The tensor of rank 3 from which a matrix is taken, with the index, or the matrix itself."""
     node = g.node_before(name)
-    drops = is_op(node, "Gather")
+    # A Gather by a scalar drops the axis. After a Gather by a vector, a Squeeze drops it.
+    gather_drops_axis = is_op(node, "Gather")
     if is_op(node, "Squeeze"):
         axes, rank = g.get_argument(node, "axes"), g.info(node.input[0]).rank
-        if not isinstance(axes, list) or len(axes) != 1 or rank != _TENSOR:
+        if not isinstance(axes, list) or len(axes) != 1 or rank != _RANK:
             return Source(name)
         axis = axes[0] % rank
         tensor, start, _ = part_of(g, node.input[0], axis)
@@ -100,7 +103,7 @@ def source_of(g: GraphView, name: str) -> Source:
             return Source(tensor, axis, start)
         node = g.node_before(tensor)
     index = index_of(g, node)
-    if index is None or index.drops != drops or g.info(index.source).rank != _TENSOR:
+    if index is None or index.drops != gather_drops_axis or g.info(index.source).rank != _RANK:
         return Source(name)
     return Source(index.source, index.axis, index.start)
 
@@ -164,20 +167,20 @@ class SumReader:
         if is_op(node, "Split", "Slice") and isinstance(size_along(g, name, 1), int):
             source, first, _ = part_of(g, name, 1)
             if source != name:
-                self.columns(name)
+                self.columns(name)  # adds the Splits and Slices to `nodes`
                 return [(source, first + start, first + end)]
         if is_op(node, "Add") and self._keep_columns(node, node.input):
             self.nodes[node] = None
             return [(operand, start, end) for operand in node.input]
         if is_op(node, "MatMul", "Gemm") and self._keep_columns(node, node.input[2:]):
-            product = self._product(node, start, end)
-            if product is not None:
-                total.terms += product
+            terms = self._matmul_terms(node, start, end)
+            if terms is not None:
+                total.terms += terms
                 self.nodes[node] = None
                 return [(name, start, end) for name in node.input[2:] if name]
-        if is_op(node, "Gather") and self._all_steps(node, start, end, total):
+        if is_op(node, "Gather") and self._add_step(node, start, end, total):
             return []
-        total.others.append(columns)
+        total.remainder.append(columns)
         return []
 
     def _keep_columns(self, node: Node, summands: Sequence[str]) -> bool:
@@ -203,7 +206,7 @@ class SumReader:
         row = rows[0].astype(np.float64)
         return np.full(end - start, row[0]) if row.size == 1 else row[start:end]
 
-    def _product(self, node: Node, start: int, end: int) -> list[Term] | None:
+    def _matmul_terms(self, node: Node, start: int, end: int) -> list[Term] | None:
         """The terms of a MatMul, or of a Gemm without its bias.
 
         A MatMul of concatenated matrices has several terms. ``None`` if the weights are computed.
@@ -221,7 +224,7 @@ class SumReader:
             return None
         is_transposed = is_gemm and bool(node.get_attribute("transB", 0))
         terms, first = list[Term](), 0
-        for name in self._side_by_side(x):
+        for name in self._concatenated(x):
             size = size_along(g, name, 1)
             if not isinstance(size, int):
                 return None
@@ -231,7 +234,7 @@ class SumReader:
                 terms.append(Term(source_of(g, name), unstretched(g, name) or name, block))
         return terms
 
-    def _side_by_side(self, name: str) -> Iterator[str]:
+    def _concatenated(self, name: str) -> Iterator[str]:
         """The matrices that a Concat along the columns joins, or else the matrix itself."""
         node = self._g.node_before(name)
         if not is_op(node, "Concat") or axis_of(self._g, node) != 1:
@@ -239,12 +242,12 @@ class SumReader:
             return
         self.nodes[node] = None
         for operand in node.input:
-            yield from self._side_by_side(operand)
+            yield from self._concatenated(operand)
 
-    def _all_steps(self, gather: Node, start: int, end: int, total: Sum) -> bool:
-        """Add one step of a MatMul that computes all steps to ``total``.
+    def _add_step(self, gather: Node, start: int, end: int, total: Sum) -> bool:
+        """Add the step that a Gather takes from the result of a MatMul for all steps.
 
-        Returns whether the Gather takes such a step.
+        Returns whether the Gather takes a step of such a MatMul; if not, ``total`` is unchanged.
         """
         g, index = self._g, index_of(self._g, gather)
         name, biases = gather.input[0], list[np.ndarray]()
@@ -261,7 +264,7 @@ class SumReader:
             return False
         x, weights = node.input
         size = size_along(g, x, 2)
-        if g.info(x).rank != _TENSOR or g.info(weights).rank != 2 or not isinstance(size, int):
+        if g.info(x).rank != _RANK or g.info(weights).rank != 2 or not isinstance(size, int):
             return False
         columns = size_along(g, gather.output[0], 1)  # A bias may broadcast a single column.
         if not g.is_constant(weights) or size_along(g, weights, 1) != columns:

@@ -23,7 +23,7 @@ _MIN_WORK: Final = 24_000
 """Minimum number of copied weights per expert. With fewer, the iterations cost more than the copies
 (measured: 1.66 of the time with 12,288, 0.81 with 24,576).
 """
-_MATRICES: Final = 3
+_RANK: Final = 3
 """The rank of weights with a matrix for each expert."""
 _MOVES: Final = ("Reshape", "Unsqueeze", "Squeeze", "Flatten", "Identity")
 _OPERATORS: Final = frozenset(
@@ -84,26 +84,30 @@ class ExpertsScanPattern(PatternOptimization):
     anchors = ("Gather",)
     exactness = "rounding"
     providers = ("cpu",)
-    min_opset = 16  # ScatterND adds
+    min_opset = 16  # from here on, ScatterND has the attribute reduction
     radius = 24
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        weights = _weights(g, node)
-        if weights is None or len(weights) != _MATRICES:  # (1)
+        shape = _weights_shape(g, node)
+        if shape is None or len(shape) != _RANK:  # (1)
             return self.none(node, msg="the data are not a constant stack of matrices")
         index = node.input[1]
-        count = g.try_infer_shape(index)
-        if count is None or len(count) != 1 or not _are_choices(g, index, weights[0]):  # (1)
+        index_shape = g.try_infer_shape(index)
+        # (1)
+        if index_shape is None or len(index_shape) != 1 or not _are_choices(g, index, shape[0]):
             return self.none(node, msg="the indices are not known to come from a TopK")
         gathers = [
             reader
             for reader in g.next_nodes(index)
-            if (shape := _weights(g, reader)) is not None and shape[0] == weights[0]
+            if (dims := _weights_shape(g, reader)) is not None and dims[0] == shape[0]
         ]
-        matrices = [gather for gather in gathers if len(_weights(g, gather) or ()) == _MATRICES]
+        shapes = [_weights_shape(g, gather) or () for gather in gathers]
+        matrices = [
+            gather for gather, dims in zip(gathers, shapes, strict=True) if len(dims) == _RANK
+        ]
         if not all(gather is node or g.is_before(node, gather) for gather in matrices):
             return self.none(node, msg="another Gather of experts comes first")
-        experts = _Region(g, index, gathers, count[0]).find()
+        experts = _Region(g, index, gathers, index_shape[0]).find()
         if experts is None:  # (2)
             return self.none(
                 node, msg="a node mixes rows, or an intermediate result is read elsewhere"
@@ -112,10 +116,10 @@ class ExpertsScanPattern(PatternOptimization):
         inner = [size for size in exit_shape[1:] if isinstance(size, int)]
         if len(inner) + 1 != len(exit_shape):  # (3)
             return self.none(node, msg="a dimension of the result is unknown")
-        sizes = [_weights(g, gather) or () for gather in gathers]
-        rows = count[0] if isinstance(count[0], int) else experts.choices  # of one token
-        work = rows * sum(math.prod(size[1:]) for size in sizes)
-        if work < _MIN_WORK * int(weights[0]):  # (4)
+        # If the number of rows is not static, there may be a single token.
+        rows = index_shape[0] if isinstance(index_shape[0], int) else experts.choices
+        work = rows * sum(math.prod(dims[1:]) for dims in shapes)
+        if work < _MIN_WORK * int(shape[0]):  # (4)
             return self.none(node, msg="the experts are small")
         nodes = [*experts.gathers, *experts.nodes, *experts.total]
         return MatchResult(self, nodes, partial(_write, experts, inner))
@@ -167,7 +171,7 @@ class ExpertsScanPattern(PatternOptimization):
     )
 
 
-def _weights(g: GraphView, node: Node) -> tuple[int, ...] | None:
+def _weights_shape(g: GraphView, node: Node) -> tuple[int, ...] | None:
     """The shape of the constant weights of all experts from which a Gather takes some, if any."""
     if not is_op(node, "Gather") or node.attribute.get("axis", 0) or len(node.input) < 2:
         return None
@@ -205,21 +209,25 @@ class _Region:
         self._rows: dict[Node, list[str]] = {}
 
     def find(self) -> _Experts | None:
-        """The largest part that ends with the sum over the rows of each token.
+        """The largest set of nodes that ends with the sum over the rows of each token.
 
-        If there is none, the smallest part that ends with a vector for each row, or else the
-        smallest part. ``None`` without any part.
+        If there is none, the smallest set that ends with a vector for each row, or else the
+        smallest set. ``None`` without any set.
         """
         nodes = [*region_below(self._g, self._forms, self._carry, _MAX_NODES).nodes]
         nodes.sort(key=lambda node: node.label)
-        parts = [experts for node in nodes if (experts := self._ending(node, nodes)) is not None]
-        totals = [experts for experts in parts if experts.total]
+        candidates = [
+            experts for node in nodes if (experts := self._ending(node, nodes)) is not None
+        ]
+        totals = [experts for experts in candidates if experts.total]
         vectors = [
-            experts for experts in parts if len(self._g.try_infer_shape(experts.exit) or ()) == 2
+            experts
+            for experts in candidates
+            if len(self._g.try_infer_shape(experts.exit) or ()) == 2
         ]
         if totals:
             return totals[-1]
-        return next(iter((*vectors, *parts)), None)
+        return next(iter((*vectors, *candidates)), None)
 
     def _carry(self, node: Node) -> Carried | None:
         """How a node computes some of the rows; ``None`` if it cannot."""
@@ -231,24 +239,25 @@ class _Region:
             return None  # A Squeeze without axes would drop the axis of a single row.
         first = axes.results[0][0]
         shapes = [g.try_infer_shape(name) if name else None for name in node.input]
-        parts = axes.parts(shapes, first, self._count)
-        if parts is None or any(parts.values()):
+        # The axis of the rows in each operand that has this axis. It must be the first one.
+        row_axes = axes.parts(shapes, first, self._count)
+        if row_axes is None or any(row_axes.values()):
             return None
         rows = [
-            node.input[place] for place in parts if self._forms.get(node.input[place]) != _EXPERT
+            node.input[place] for place in row_axes if self._forms.get(node.input[place]) != _EXPERT
         ]
         reads_all_rows = any(
-            name in self._forms and place not in parts for place, name in enumerate(node.input)
+            name in self._forms and place not in row_axes for place, name in enumerate(node.input)
         )
         if (
             not rows
             or reads_all_rows
-            or not self._computes_with_experts(node, len(parts) - len(rows))
+            or not self._computes_with_experts(node, len(row_axes) - len(rows))
         ):
             return None
         self._rows[node] = rows
         self._forms.update(dict.fromkeys(node.output, _ROW))
-        return Carried(dict.fromkeys(parts, _ROW), {})
+        return Carried(dict.fromkeys(row_axes, _ROW), {})
 
     def _computes_with_experts(self, node: Node, experts: int) -> bool:
         """Whether a node can read the weights of one expert instead of a copy for each row."""
@@ -258,51 +267,54 @@ class _Region:
         if is_op(node, "MatMul"):
             left, right = shapes
             is_left = self._forms.get(node.input[0]) == _EXPERT
-            if left is None or right is None or not len(left) == len(right) == _MATRICES:
+            if left is None or right is None or not len(left) == len(right) == _RANK:
                 return False
             return not is_left or right[2] == 1
         ranks = {None if shape is None else len(shape) for shape in shapes}
         return node.op_type in BROADCASTING and len(ranks) == 1 and None not in ranks
 
     def _ending(self, last: Node, nodes: Sequence[Node]) -> _Experts | None:
-        """The part that ends with a node; ``None`` unless it has all consumers of the copies."""
+        """The nodes that compute the result of ``last`` from the copied weights.
+
+        ``None`` unless they include all consumers of the copied weights.
+        """
         g = self._g
         if len(last.output) != 1 or g.try_infer_type(last.output[0]) not in _FLOATS:
             return None
-        inside, read = list[Node](), {last.output[0]}
+        members, names = list[Node](), {last.output[0]}
         for node in reversed(nodes[: nodes.index(last) + 1]):
-            if read.intersection(node.output):
-                inside.append(node)
-                read.update(node.input)
-        inner = [name for node in (*self._gathers, *inside) for name in node.output]
+            if names.intersection(node.output):
+                members.append(node)
+                names.update(node.input)
+        inner = [name for node in (*self._gathers, *members) for name in node.output]
         inner.remove(last.output[0])
-        if not all(g.is_used_only_by(name, *inside) for name in inner if g.is_used(name)):
+        if not all(g.is_used_only_by(name, *members) for name in inner if g.is_used(name)):
             return None
         if any(not g.is_used(gather.output[0]) for gather in self._gathers):
             return None
         results = {*inner, last.output[0]}
         entries = dict.fromkeys(
-            name for node in reversed(inside) for name in self._rows[node] if name not in results
+            name for node in reversed(members) for name in self._rows[node] if name not in results
         )
         experts = _Experts(
-            self._index, self._gathers, [*reversed(inside)], last.output[0], [*entries]
+            self._index, self._gathers, [*reversed(members)], last.output[0], [*entries]
         )
         return self._with_total(experts)
 
     def _with_total(self, experts: _Experts) -> _Experts:
-        """The part, with the sum of the rows of each token if the sum follows."""
+        """The same nodes, with the sum of the rows of each token if the sum follows."""
         g = self._g
         reshape = g.next_node(experts.exit)
-        before = g.try_infer_shape(experts.exit)
-        if not is_op(reshape, "Reshape") or before is None or not g.is_exclusive(experts.exit):
+        row_shape = g.try_infer_shape(experts.exit)
+        if not is_op(reshape, "Reshape") or row_shape is None or not g.is_exclusive(experts.exit):
             return experts
-        split, total = g.try_infer_shape(reshape.output[0]), g.next_node(reshape.output[0])
-        if split is None or not is_op(total, "ReduceSum") or not g.is_exclusive(reshape.output[0]):
+        shape, total = g.try_infer_shape(reshape.output[0]), g.next_node(reshape.output[0])
+        if shape is None or not is_op(total, "ReduceSum") or not g.is_exclusive(reshape.output[0]):
             return experts
-        choices = split[1] if len(split) > 1 else None
-        is_sum = g.get_argument(total, "axes") in ([1], [1 - len(split)])
-        is_split = isinstance(choices, int) and split[0] * choices == before[0]
-        if not is_split or split[2:] != before[1:] or not is_sum:
+        choices = shape[1] if len(shape) > 1 else None
+        is_sum = g.get_argument(total, "axes") in ([1], [1 - len(shape)])
+        is_split = isinstance(choices, int) and shape[0] * choices == row_shape[0]
+        if not is_split or shape[2:] != row_shape[1:] or not is_sum:
             return experts
         if total.attribute.get("keepdims", 1):
             return experts
@@ -349,15 +361,16 @@ class _Body:
         ``is_left``: whether the matrix is the first operand in the graph; ``matrix`` is then
         transposed already.
         """
-        x = self.names[node.input[is_left]]
-        shape = self.g.try_infer_shape(node.input[is_left])
-        place = 2 if is_left else 1
-        if shape is None or shape[place] != 1:
-            self.names[node.output[0]] = self.op("MatMul", x, matrix)
+        rows_operand, vector_axis = (node.input[1], 2) if is_left else (node.input[0], 1)
+        rows = self.names[rows_operand]
+        shape = self.g.try_infer_shape(rows_operand)
+        if shape is None or shape[vector_axis] != 1:
+            self.names[node.output[0]] = self.op("MatMul", rows, matrix)
             return
-        rows = self.op("Squeeze", x, self.axis(place))
+        # Each row is a vector: one MatMul of a matrix with all rows computes them at once.
+        rows = self.op("Squeeze", rows, self.axis(vector_axis))
         product = self.op("MatMul", rows, matrix)
-        self.names[node.output[0]] = self.op("Unsqueeze", product, self.axis(place))
+        self.names[node.output[0]] = self.op("Unsqueeze", product, self.axis(vector_axis))
 
 
 class _Stacks:

@@ -13,7 +13,7 @@ from xoptim.match import (
     PatternRewriter,
 )
 
-from ._cycles import copy_source, may_leave
+from ._loop_nodes import copy_source, may_leave
 
 ValueKey = Hashable
 """A key that is the same for equal values of both branches. It is the name of a value from outside,
@@ -27,13 +27,13 @@ class CommonPart(NamedTuple):
     Attributes:
         keys: for each branch, the keys of its values, by name.
         nodes: nodes of the first branch whose results both branches compute.
-        same: the key of each result that is the same in both branches, by index.
+        equal_results: the key of each result that is equal in both branches, by index.
         dropped: the indices of the results that are removed.
     """
 
     keys: tuple[Mapping[str, ValueKey], Mapping[str, ValueKey]]
     nodes: Sequence[Node]
-    same: Mapping[int, ValueKey]
+    equal_results: Mapping[int, ValueKey]
     dropped: Sequence[int]
 
 
@@ -69,23 +69,23 @@ class IfCommonPattern(PatternOptimization):
         keys = (_result_keys(first, forms, numbers), _result_keys(second, forms, numbers))
         outputs = list(zip(first.outputs, second.outputs, strict=True))
         pairs = [(_key(first, keys[0], a), _key(second, keys[1], b)) for a, b in outputs]
-        same = {place: a for place, (a, b) in enumerate(pairs) if a is not None and a == b}
+        equal_results = {place: a for place, (a, b) in enumerate(pairs) if a is not None and a == b}
         unread = [place for place, name in enumerate(node.output) if not (name and g.is_used(name))]
-        dropped = sorted({*same, *unread})
+        dropped = sorted({*equal_results, *unread})
         # (2)
         returned = {key for place, pair in enumerate(pairs) if place not in dropped for key in pair}
         common = set(keys[0].values()) & set(keys[1].values())
-        nodes = _first_of_each(first, keys[0], common, returned)
+        nodes = _distinct_nodes(first, keys[0], common, returned)
         lifted = {keys[0][name] for inner in nodes for name in inner.output if name}
         # If a removed result depends on nodes that (2) excludes, they are moved out as well.
-        if not (common & set(same.values())) <= lifted:
-            nodes = _first_of_each(first, keys[0], common, set())
+        if not (common & set(equal_results.values())) <= lifted:
+            nodes = _distinct_nodes(first, keys[0], common, set())
         if not nodes and not dropped:  # (1)
             return self.none(node, msg="the branches have nothing in common")
         return MatchResult(
             self,
             [node],
-            partial(self._write, first, second, CommonPart(keys, nodes, same, dropped)),
+            partial(self._write, first, second, CommonPart(keys, nodes, equal_results, dropped)),
         )
 
     def _write(
@@ -102,7 +102,7 @@ class IfCommonPattern(PatternOptimization):
             lifted += g.lift(first, [inner], names)
             outside.update((part.keys[0][name], names[name]) for name in inner.output if name)
         copies = []
-        for place, key in part.same.items():
+        for place, key in part.equal_results.items():
             name = outside.get(key) or self._outside(g, first, first.outputs[place])
             if node.output[place] and g.is_used(node.output[place]):
                 copies.append(g.make_node("Identity", [name], [node.output[place]]))
@@ -169,7 +169,7 @@ def _result_keys(
     return keys
 
 
-def _first_of_each(
+def _distinct_nodes(
     body: Graph, keys: Mapping[str, ValueKey], common: set[ValueKey], returned: set[ValueKey | None]
 ) -> list[Node]:
     """The nodes of a branch whose keys are in ``common``; of equal nodes, the first one.

@@ -6,7 +6,7 @@ from xoptim.facts.dtypes import Exactness
 from xoptim.match import Example, GraphView
 
 from ._cells import Cell, read_gru, read_lstm, weights_of
-from ._cycles import Cycle, copy_source
+from ._loop_nodes import LoopNode, copy_source
 from ._loops import Step, _RecurrentLoop
 
 
@@ -16,7 +16,7 @@ class _LoopCells(_RecurrentLoop):
     exactness: ClassVar[Exactness] = "finite"  # the kernels replace NaN by a number
     operator: ClassVar[str]
 
-    def step(self, g: GraphView, loop: Cycle) -> Step | None:
+    def step(self, g: GraphView, loop: LoopNode) -> Step | None:
         inside, body = g.inside(loop.body), loop.body
         old_states = body.inputs[loop.first_input : loop.first_input + loop.count]
         outputs = body.outputs[loop.first_output : loop.first_output + loop.count]
@@ -24,18 +24,23 @@ class _LoopCells(_RecurrentLoop):
         for place, hidden in enumerate(new_states):
             cell = self.cell(inside, hidden)
             parts = None if cell is None else weights_of(cell, old_states[place])
-            if cell is None or parts is None or not parts[0].are_moderate(inside):
+            if cell is None or parts is None:
+                continue
+            weights, _, x = parts
+            if not weights.are_moderate(inside):
                 continue
             places = [place]
-            if cell.memory:
+            if cell.cell_state:
                 pairs = [*zip(old_states, new_states, strict=True)]
-                if (cell.memory_before, cell.memory) not in pairs:
+                if (cell.cell_state_before, cell.cell_state) not in pairs:
                     continue
-                places.append(pairs.index((cell.memory_before, cell.memory)))
-            attributes = {"linear_before_reset": int(cell.resets_after) or None}
-            size = parts[0].biases[0].size
-            values = {**attributes, "hidden_size": size}
-            return Step(self.operator, values, parts[0], parts[2], hidden, places, size)
+                places.append(pairs.index((cell.cell_state_before, cell.cell_state)))
+            size = weights.biases[0].size
+            attributes = {
+                "linear_before_reset": int(cell.resets_after) or None,
+                "hidden_size": size,
+            }
+            return Step(self.operator, attributes, weights, x, hidden, places, size)
         return None
 
     def cell(self, g: GraphView, hidden: str) -> Cell | None:
@@ -44,7 +49,7 @@ class _LoopCells(_RecurrentLoop):
 
 
 class LoopLSTMPattern(_LoopCells):
-    """Loop of o · tanh(f · c + i · tanh(j)) → LSTM(x, w, r, b, h, c), also of a Scan"""
+    """Loop of o · tanh(f · c + i · tanh(j)) → LSTM(x, w, r, b, h, c); the same for Scan"""
 
     operator = "LSTM"
 
@@ -71,7 +76,7 @@ class LoopLSTMPattern(_LoopCells):
 
 
 class LoopGRUPattern(_LoopCells):
-    """Loop of (1 - z) · tanh(j) + z · h → GRU(x, w, r, b, h), also of a Scan"""
+    """Loop of (1 - z) · tanh(j) + z · h → GRU(x, w, r, b, h); the same for Scan"""
 
     operator = "GRU"
 

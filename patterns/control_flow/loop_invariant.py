@@ -3,13 +3,14 @@ from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from ._cycles import Cycle, cannot_fail, cycle, may_leave
+from ._loop_nodes import LoopNode, cannot_fail, loop_node, may_leave
 
 
 class LoopInvariantPattern(PatternOptimization):
     """Loop of f(x) + s → t = f(x), Loop of t + s; the same for Scan
 
-    What: computes nodes whose operands do not change between iterations once, before the loop.
+    What: moves nodes whose operands do not change between iterations out of the loop. They run
+    once, before it.
     Why: measured 0.46 to 0.72 of the time of a loop of 8 iterations, if a MatMul and a Tanh are
     moved. The moved nodes can be folded, and fused with nodes outside. (Runtimes that compute
     float16 in float32 round at the border of a subgraph, so the last bit may differ.)
@@ -27,7 +28,7 @@ class LoopInvariantPattern(PatternOptimization):
     min_opset = 11
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        loop = cycle(g, node)  # (4)
+        loop = loop_node(g, node)  # (4)
         nodes = self._invariant(g, loop)
         if not nodes:  # (1)
             return self.none(
@@ -35,18 +36,18 @@ class LoopInvariantPattern(PatternOptimization):
             )
         return MatchResult(self, [node], partial(self._write, loop, nodes))
 
-    def _invariant(self, g: GraphView, loop: Cycle) -> list[Node]:
+    def _invariant(self, g: GraphView, loop: LoopNode) -> list[Node]:
         body, runs = loop.body, loop.runs_at_least_once(g)
         if loop.stacks() and not runs:  # (2)
             return []
         variables = {*body.inputs, *(name for node in body.nodes for name in node.output)}
         nodes = []
         for node in body.nodes:
-            is_same = not any(name in variables for name in node.input)
+            is_invariant = not any(name in variables for name in node.input)
             is_output = any(map(body.is_output, node.output))  # (3)
             # (2)
             if (
-                is_same
+                is_invariant
                 and not is_output
                 and may_leave(node)
                 and (runs or cannot_fail(g, body, node))
@@ -56,7 +57,7 @@ class LoopInvariantPattern(PatternOptimization):
         return nodes
 
     def _write(
-        self, loop: Cycle, nodes: Sequence[Node], g: PatternRewriter, node: Node
+        self, loop: LoopNode, nodes: Sequence[Node], g: PatternRewriter, node: Node
     ) -> list[Node]:
         names: dict[str, str] = {}
         lifted = g.lift(loop.body, nodes, names)

@@ -5,10 +5,10 @@ from typing import Final
 from xoptim.match import Example, GraphView, Node
 
 from .._nodes import is_op
-from ._cycles import Cycle, copy_source
+from ._loop_nodes import LoopNode, copy_source
 from ._loops import Step, _RecurrentLoop
 
-_KEPT: Final = frozenset(
+_STEP_ATTRIBUTES: Final = frozenset(
     (
         *("activations", "activation_alpha", "activation_beta", "clip", "hidden_size"),
         *("input_forget", "linear_before_reset"),
@@ -22,7 +22,7 @@ class LoopRecurrentPattern(_RecurrentLoop):
 
     exactness = "rounding"
 
-    def step(self, g: GraphView, loop: Cycle) -> Step | None:
+    def step(self, g: GraphView, loop: LoopNode) -> Step | None:
         inside = g.inside(loop.body)
         for place in range(loop.count):
             hidden = copy_source(loop.body, loop.body.outputs[loop.first_output + place])
@@ -75,11 +75,14 @@ def _squeezed(g: GraphView, name: str) -> tuple[Node, int] | None:
 
 def _operator(g: GraphView, hidden: str) -> Node | None:
     """The operator that computes the state ``hidden`` of one step, or ``None``."""
-    result = _squeezed(g, hidden)
-    return result[0] if result is not None and result[1] < 2 else None
+    node, place = _squeezed(g, hidden) or (None, -1)
+    # Output 0 has the states of all steps, and output 1 the last one. Output 2 is the cell state.
+    return node if place < 2 else None
 
 
-def _operator_step(g: GraphView, loop: Cycle, node: Node, hidden: str, place: int) -> Step | None:
+def _operator_step(
+    g: GraphView, loop: LoopNode, node: Node, hidden: str, place: int
+) -> Step | None:
     """The step that an operator computes.
 
     ``None`` if its states are not the states of the loop, or the body computes its weights. Also
@@ -88,23 +91,24 @@ def _operator_step(g: GraphView, loop: Cycle, node: Node, hidden: str, place: in
     operands = [*node.input, *[""] * (8 - len(node.input))]
     x, w, r, b, lengths, h, c, p = operands
     shape = g.static_shape(r)
-    is_plain = node.get_attribute("direction", "forward") != "bidirectional"
-    if lengths or not is_plain or node.get_attribute("layout", 0) or shape is None:
+    # With a single step, "reverse" computes the same as "forward".
+    is_bidirectional = node.get_attribute("direction", "forward") == "bidirectional"
+    if lengths or is_bidirectional or node.get_attribute("layout", 0) or shape is None:
         return None
     places = [place]
     if node.op_type == "LSTM":
         outputs = loop.body.outputs[loop.first_output : loop.first_output + loop.count]
         results = [_squeezed(g, copy_source(loop.body, name)) for name in outputs]
-        memories = [number for number, result in enumerate(results) if result == (node, 2)]
-        if len(memories) != 1:
+        cell_states = [index for index, result in enumerate(results) if result == (node, 2)]
+        if len(cell_states) != 1:
             return None
-        places += memories
-    old_states = [loop.body.inputs[loop.first_input + number] for number in places]
+        places += cell_states
+    old_states = [loop.body.inputs[loop.first_input + index] for index in places]
     names = [_unsqueezed(g, name) for name in (h, c)[: len(places)]]
     source = _unsqueezed(g, x)
     if names != old_states or source is None:
         return None
-    values = {name: value for name, value in node.attribute.items() if name in _KEPT}
+    values = {name: value for name, value in node.attribute.items() if name in _STEP_ATTRIBUTES}
     weights = (w, r, b, p)
     computed = {*loop.body.inputs, *(name for inner in loop.body.nodes for name in inner.output)}
     if any(name and name in computed for name in weights):

@@ -5,14 +5,14 @@ import numpy as np
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from ._cycles import Cycle, copy_source, cycle, dependencies, inner_names
+from ._loop_nodes import LoopNode, copy_source, dependencies, inner_names, loop_node
 
 
 class LoopStatePattern(PatternOptimization):
     """Loop(..., s) whose body returns s → s; unread states and results → none; the same for Scan
 
-    What: lets the body read a state that does not change directly from outside. Removes states and
-    stacked results that no node reads afterwards, if no other result needs them.
+    What: removes a state that does not change; the body reads the initial value from outside. Also
+    removes states and stacked results that no node reads afterwards, if no other result needs them.
     Why: measured 0.91 of the time of a loop of 8 iterations. Each iteration copies a state, and
     nodes of the body cannot be folded with its value.
     Refuses when:
@@ -27,21 +27,21 @@ class LoopStatePattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         # Unchanged states come first: the nodes of the body then read the value from outside.
-        loop = cycle(g, node)  # (2)
-        same = self._unchanged(g, loop)
-        needed = self._needed(g, loop, same)
+        loop = loop_node(g, node)  # (2)
+        constants = self._constants(g, loop)
+        needed = self._needed(g, loop, constants)
         dropped = [place for place in range(len(node.output)) if place not in needed]
         if not dropped:  # (1)
             return self.none(node, msg="every state changes and is read")
-        return MatchResult(self, [node], partial(self._without, loop, same, dropped))
+        return MatchResult(self, [node], partial(self._write, loop, constants, dropped))
 
-    def _unchanged(self, g: GraphView, loop: Cycle) -> dict[int, str]:
+    def _constants(self, g: GraphView, loop: LoopNode) -> dict[int, str]:
         """The indices of the states that do not change, with their values."""
-        body, inside, hidden = loop.body, g.inside(loop.body), set(inner_names(loop.body))
-        same: dict[int, str] = {}
+        body, inside, defined = loop.body, g.inside(loop.body), set(inner_names(loop.body))
+        constants: dict[int, str] = {}
         stacks = any(g.is_used(loop.node.output[place]) for place in loop.stacks())
         if stacks and not loop.runs_at_least_once(g):  # (3)
-            return same
+            return constants
         for place in range(loop.count):
             value, state = (
                 loop.node.input[loop.first_input + place],
@@ -52,17 +52,17 @@ class LoopStatePattern(PatternOptimization):
             is_equal = (
                 stored is not None and returned is not None and stored.key() == returned.key()
             )
-            if value and value not in hidden and (result in (state, value) or is_equal):  # (2)
-                same[place] = value
-        return same
+            if value and value not in defined and (result in (state, value) or is_equal):  # (2)
+                constants[place] = value
+        return constants
 
-    def _needed(self, g: GraphView, loop: Cycle, same: Mapping[int, str]) -> set[int]:
+    def _needed(self, g: GraphView, loop: LoopNode, constants: Mapping[int, str]) -> set[int]:
         """The indices of the states and stacked results that stay."""
         node, body = loop.node, loop.body
         needed = {
             place
             for place, name in enumerate(node.output)
-            if name and g.is_used(name) and place not in same
+            if name and g.is_used(name) and place not in constants
         }
         while True:
             outputs = [
@@ -74,23 +74,24 @@ class LoopStatePattern(PatternOptimization):
                 place
                 for place in range(loop.count)
                 if body.inputs[loop.first_input + place] in names
-            } - same.keys()
+            } - constants.keys()
             if states <= needed:
                 return needed
             needed |= states
 
-    def _without(
+    def _write(
         self,
-        loop: Cycle,
-        same: Mapping[int, str],
+        loop: LoopNode,
+        constants: Mapping[int, str],
         dropped: Sequence[int],
         g: PatternRewriter,
         node: Node,
     ) -> list[Node]:
+        """The Loop or Scan without the dropped indices, and copies of constant states."""
         first_input, first_output = loop.first_input, loop.first_output
         copies = [
             g.make_node("Identity", [value], [node.output[p]])
-            for p, value in same.items()
+            for p, value in constants.items()
             if node.output[p]
         ]
         outputs = [name for place, name in enumerate(node.output) if place not in dropped]
@@ -102,12 +103,12 @@ class LoopStatePattern(PatternOptimization):
             for place, name in enumerate(node.input)
             if place - first_input not in states or place < first_input
         ]
-        if loop.first_input and len(inputs) == loop.first_input and not inputs[1]:
+        if loop.is_loop and len(inputs) == loop.first_input and not inputs[1]:
             # The condition is now the last operand, which cannot be omitted.
             inputs[1] = g.make_initializer("", np.array(True), source="holds")
         body = g.rebuilt(
             loop.body,
-            {loop.body.inputs[first_input + place]: value for place, value in same.items()},
+            {loop.body.inputs[first_input + place]: value for place, value in constants.items()},
             [first_input + place for place in states],
             [first_output + place for place in dropped],
         )

@@ -8,6 +8,8 @@ from ._unrolled import depends_on
 _RANK = 3
 """The rank of the input of a recurrent operator."""
 _MAX_OPERANDS = 8
+_SEQUENCE_LENS, _INITIAL_H, _P = 4, 5, 7
+"""Indices of operands. After X come W, R and B; after initial_h, LSTM has initial_c and P."""
 
 
 class RecurrentRecurrentPattern(PatternOptimization):
@@ -37,10 +39,10 @@ class RecurrentRecurrentPattern(PatternOptimization):
         if any(_continues(node, reader) for reader in readers):
             return None  # the last operator of the chain matches
         chain = [node]
-        while (before := g.node_before(_operands(chain[0])[5])) is not None:
-            if not _continues(before, chain[0]):
+        while (producer := g.node_before(_operands(chain[0])[_INITIAL_H])) is not None:
+            if not _continues(producer, chain[0]):
                 break
-            chain.insert(0, before)
+            chain.insert(0, producer)
         if len(chain) < 2 or _is_special(node):  # (1) (2)
             return self.none(
                 node,
@@ -90,8 +92,9 @@ def _continues(first: Node, node: Node) -> bool:
     operands, first_operands, count = _operands(node), _operands(first), _states(node)
     return (
         len(first.output) > count
-        and operands[5 : 5 + count] == [*first.output[1 : 1 + count]]
-        and (operands[1:5], operands[7]) == (first_operands[1:5], first_operands[7])
+        and operands[_INITIAL_H : _INITIAL_H + count] == [*first.output[1 : 1 + count]]
+        and operands[1:_INITIAL_H] == first_operands[1:_INITIAL_H]
+        and operands[_P] == first_operands[_P]
         and node.attribute == first.attribute
     )
 
@@ -99,7 +102,8 @@ def _continues(first: Node, node: Node) -> bool:
 def _is_special(node: Node) -> bool:
     """Whether an operator is not forward, has lengths of sequences, or has the batch first."""
     is_forward = node.get_attribute("direction", "forward") == "forward"
-    return not is_forward or bool(_operands(node)[4]) or bool(node.get_attribute("layout", 0))
+    has_lengths = bool(_operands(node)[_SEQUENCE_LENS])
+    return not is_forward or has_lengths or bool(node.get_attribute("layout", 0))
 
 
 def _write(steps: list[int], g: PatternRewriter, *chain: Node) -> list[Node]:

@@ -21,11 +21,16 @@ class RecurrentZeroStatePattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         # Operand 5 is initial_h; operand 6 of LSTM is initial_c.
-        x, batch = g.try_infer_shape(node.input[0]) or (), 0 if node.get_attribute("layout") else 1
+        input_shape = g.try_infer_shape(node.input[0]) or ()
+        batch_axis = 0 if node.get_attribute("layout") else 1
         zeros = []
         for index, name in enumerate(node.input[5:7], start=5):
-            state = (g.try_infer_shape(name) if name else None) or ()
-            fits = len(state) == len(x) == 3 and before_wrapping(state[batch]) == x[batch]  # (2)
+            shape = (g.try_infer_shape(name) if name else None) or ()
+            # (2)
+            fits = (
+                len(shape) == len(input_shape) == 3
+                and before_wrapping(shape[batch_axis]) == input_shape[batch_axis]
+            )
             parts = (
                 producer.input
                 if fits and is_op(producer := g.node_before(name), "Concat")

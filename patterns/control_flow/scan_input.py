@@ -9,11 +9,11 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 
 from .._nodes import is_op
 from .._operators import ELEMENTWISE
-from ._cycles import Cycle, cycle
+from ._loop_nodes import LoopNode, loop_node
 
 _MULTIPLYING: Final = ("MatMul", "Gemm")
 _MAX_ROWS: Final = 4
-_BROADCASTING: Final = ("Add", "Sub", "Mul", "Div")
+_ARITHMETIC: Final = ("Add", "Sub", "Mul", "Div")
 
 
 class ScanInputPattern(PatternOptimization):
@@ -42,7 +42,7 @@ class ScanInputPattern(PatternOptimization):
     priority = 1
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        scan = cycle(g, node)
+        scan = loop_node(g, node)
         tensors = len(node.input) - scan.count
         axes = node.attribute.get("scan_input_axes") or [0] * tensors
         directions = node.attribute.get("scan_input_directions") or [0] * tensors
@@ -80,7 +80,7 @@ class ScanInputPattern(PatternOptimization):
     )
 
 
-def _is_consistent(g: GraphView, scan: Cycle) -> bool:
+def _is_consistent(g: GraphView, scan: LoopNode) -> bool:
     """Whether types and shapes inside the body match the operands of the Scan.
 
     Also whether the operands of each arithmetic node in the body have the same type.
@@ -88,15 +88,18 @@ def _is_consistent(g: GraphView, scan: Cycle) -> bool:
     inside = g.inside(scan.body)
     for place, (outer, inner) in enumerate(zip(scan.node.input, scan.body.inputs, strict=True)):
         shape, inner_shape = g.try_infer_shape(outer), inside.try_infer_shape(inner)
-        if shape is None or inner_shape != shape[place >= scan.count :]:
+        # The body reads one step of a scanned input, without the axis of the steps.
+        is_scanned = place >= scan.count
+        if shape is None or inner_shape != (shape[1:] if is_scanned else shape):
             return False
-        if not g.try_infer_type(outer) == inside.try_infer_type(inner) != 0:
+        dtype = g.try_infer_type(outer)
+        if not dtype or inside.try_infer_type(inner) != dtype:
             return False
-    sums = (node for node in scan.body.nodes if is_op(node, *_BROADCASTING))
-    return all(len({*map(inside.try_infer_type, node.input)}) == 1 for node in sums)
+    arithmetic = (node for node in scan.body.nodes if is_op(node, *_ARITHMETIC))
+    return all(len({*map(inside.try_infer_type, node.input)}) == 1 for node in arithmetic)
 
 
-def _movable(g: GraphView, scan: Cycle) -> list[Node]:
+def _movable(g: GraphView, scan: LoopNode) -> list[Node]:
     """The nodes of the body that can compute all steps at once outside of the body.
 
     They depend only on scanned inputs, and on values that do not change between steps.
@@ -120,7 +123,7 @@ def _movable(g: GraphView, scan: Cycle) -> list[Node]:
     return nodes
 
 
-def _read_in_body(g: GraphView, scan: Cycle, moved: Sequence[Node]) -> set[str]:
+def _read_in_body(g: GraphView, scan: LoopNode, moved: Sequence[Node]) -> set[str]:
     """The values that the remaining nodes and the remaining outputs of the body need."""
     moved_results = {name for inner in moved for name in inner.output}
     staying = [inner for inner in scan.body.nodes if inner not in moved]
@@ -128,7 +131,7 @@ def _read_in_body(g: GraphView, scan: Cycle, moved: Sequence[Node]) -> set[str]:
     return read | {name for name in scan.body.outputs if name not in moved_results}
 
 
-def _is_small(inside: GraphView, scan: Cycle, moved: Sequence[Node], g: GraphView) -> bool:
+def _is_small(inside: GraphView, scan: LoopNode, moved: Sequence[Node], g: GraphView) -> bool:
     """Whether a step has few rows, or the scanned inputs do not gain columns."""
     read = _read_in_body(g, scan, moved)
     results = [name for inner in moved for name in inner.output if name in read]
@@ -136,8 +139,8 @@ def _is_small(inside: GraphView, scan: Cycle, moved: Sequence[Node], g: GraphVie
     shapes = [inside.try_infer_shape(name) for name in (*results, *dropped)]
     if not results:
         return True
-    leading = [inside.static_shape(name) for name in results]
-    if all(shape is not None and math.prod(shape[:-1]) <= _MAX_ROWS for shape in leading):
+    static_shapes = [inside.static_shape(name) for name in results]
+    if all(shape is not None and math.prod(shape[:-1]) <= _MAX_ROWS for shape in static_shapes):
         return True
     widths = [shape[-1] if shape else None for shape in shapes]
     sizes = [width for width in widths if isinstance(width, int)]
@@ -145,7 +148,7 @@ def _is_small(inside: GraphView, scan: Cycle, moved: Sequence[Node], g: GraphVie
     return len(sizes) == len(widths) and sum(sizes[:count]) <= sum(sizes[count:])
 
 
-def _fixed_outputs(scan: Cycle) -> set[str]:
+def _fixed_outputs(scan: LoopNode) -> set[str]:
     """The outputs of the body that must be computed in the body (4).
 
     These are states, results that are stacked along another axis or in the other direction, unread
@@ -173,38 +176,38 @@ def _moves(node: Node, varying: Sequence[bool], ranks: Sequence[int | None]) -> 
 
     ``ranks`` are the ranks of the operands in the body.
     """
-    counts = [rank for rank in ranks if rank is not None]
-    if len(counts) < len(ranks) or not counts[0]:
+    static_ranks = [rank for rank in ranks if rank is not None]
+    if len(static_ranks) < len(ranks) or not static_ranks[0]:
         return False
     first, *following = varying
     if is_op(node, "MatMul"):
-        return first and not any(following) and counts[1] == 2
+        return first and not any(following) and static_ranks[1] == 2
     if is_op(node, "Gemm"):
         plain = not node.attribute.get("transA") and {
             node.get_attribute("alpha"),
             node.get_attribute("beta"),
         } == {1}
         return plain and first and not any(following)
-    if is_op(node, *_BROADCASTING):
-        rank = {rank for rank, varies in zip(counts, varying, strict=True) if varies}
-        return len(rank) == 1 and max(counts) in rank
+    if is_op(node, *_ARITHMETIC):
+        step_ranks = {rank for rank, varies in zip(static_ranks, varying, strict=True) if varies}
+        return len(step_ranks) == 1 and max(static_ranks) in step_ranks
     return is_op(node, *ELEMENTWISE) and first and not any(following)
 
 
-def _write(scan: Cycle, moved: Sequence[Node], g: PatternRewriter, node: Node) -> list[Node]:
+def _write(scan: LoopNode, moved: Sequence[Node], g: PatternRewriter, node: Node) -> list[Node]:
     body, inside = scan.body, g.inside(scan.body)
     scanned = dict(zip(body.inputs[scan.count :], node.input[scan.count :], strict=True))
     names = dict(scanned)
     moved_results = {name for inner in moved for name in inner.output}
     leaving = {place for place, name in enumerate(body.outputs) if name in moved_results}
     names |= {body.outputs[place]: node.output[place] for place in leaving}
-    before: list[Node] = []
+    lifted_nodes: list[Node] = []
     for inner in moved:
         (lifted,) = g.lift(body, [inner], names)
-        before += _of_all_steps(g, lifted) if is_op(inner, "Gemm") else [lifted]
+        lifted_nodes += _gemm_of_all_steps(g, lifted) if is_op(inner, "Gemm") else [lifted]
     remaining = [name for name in body.outputs if name not in moved_results]
     if not remaining:
-        return before
+        return lifted_nodes
     read = _read_in_body(g, scan, moved)
     results = [name for inner in moved for name in inner.output if name in read]
     inputs = [name for name in scanned if name in read]
@@ -225,10 +228,10 @@ def _write(scan: Cycle, moved: Sequence[Node], g: PatternRewriter, node: Node) -
         attributes["scan_input_directions"] = directions[:1] * len(tensors)
     operands = [*node.input[: scan.count], *tensors]
     outputs = [name for place, name in enumerate(node.output) if place not in leaving]
-    return [*before, g.make_node("Scan", operands, outputs, body=proto, **attributes)]
+    return [*lifted_nodes, g.make_node("Scan", operands, outputs, body=proto, **attributes)]
 
 
-def _of_all_steps(g: PatternRewriter, gemm: Node) -> list[Node]:
+def _gemm_of_all_steps(g: PatternRewriter, gemm: Node) -> list[Node]:
     """MatMul and Add instead of a Gemm, for a tensor with more than two axes."""
     x, weight, *bias = gemm.input
     nodes: list[Node] = []

@@ -70,18 +70,18 @@ class SplitToSequenceSequenceAtPattern(PatternOptimization):
     ) -> list[Node]:
         squeezes = (len(node.input) < 2 or not node.input[1]) and not node.get_attribute("keepdims")
         pieces = (
-            g.op.Split(node.input[0], axis=axis, split=sizes, outputs=max(2, len(sizes)))
+            g.op.Split(node.input[0], axis=axis, split=sizes, outputs=len(sizes))
             if len(sizes) > 1
             else None
         )
-        new = []
+        nodes = []
         for reader, place in zip(readers, places, strict=True):
             name = node.input[0] if pieces is None else pieces[place]
             op_type, attributes = ("Squeeze", {"axes": [axis]}) if squeezes else ("Identity", {})
-            new.append(
+            nodes.append(
                 g.make_node_check_opset(op_type, [name], reader.output, "", "", **attributes)
             )
-        return [*g.created, *new]
+        return [*g.created, *nodes]
 
     examples = Example.pairs(
         "agraph (float[a,6] x) => (float[a,4] y, float[a,2] z) <int64 n = {4}, int64 i = {0}, "

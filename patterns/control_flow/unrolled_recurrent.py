@@ -35,7 +35,7 @@ from ._unrolled import (
 
 _MAX_BATCH: Final = 8
 """Maximum number of sequences for which the kernel of GRU is faster."""
-_MAX_ALONE: Final = 256
+_MAX_HIDDEN_SIZE: Final = 256
 """Maximum hidden size for which the kernel of RNN is faster with a batch of 1."""
 _MAX_ELEMENTS: Final = 128
 """Maximum batch · hidden size for which the kernel of RNN is faster with larger batches."""
@@ -88,7 +88,7 @@ class _UnrolledRecurrent(PatternOptimization):
         steps = steps_of(g, chain, shape[0])
         if steps is None:  # (4)
             return self.none(node, msg="the inputs of the steps do not form a tensor")
-        initial = [name for name in (chain.hidden, chain.memory) if name]
+        initial = [name for name in (chain.hidden, chain.cell_state) if name]
         fits = all(_is_state(g, name, shape) for name in initial)
         if not fits or depends_on(g, initial, {*chain.nodes()}):  # (5)
             return self.none(node, msg="the initial state has another shape, or comes from a step")
@@ -134,11 +134,11 @@ class _UnrolledRecurrent(PatternOptimization):
         size = chain.weights.biases[0].size
         initial = [
             initial_state(g, name, x, size) if name else None
-            for name in (chain.hidden, chain.memory)[: 2 if last.memory else 1]
+            for name in (chain.hidden, chain.cell_state)[: 2 if last.cell_state else 1]
         ]
         y, *ends = g.op[self.operator](
             *(x, inputs, recurrent, biases, None, *initial),
-            outputs=3 if last.memory else 2,
+            outputs=3 if last.cell_state else 2,
             hidden_size=size,
             direction="reverse" if steps.is_reversed else None,
             **self.attributes(chain),
@@ -148,8 +148,8 @@ class _UnrolledRecurrent(PatternOptimization):
             write_states(g, y, {name: states.index(name) for name in read}, stacks)
         elif read:
             g.op.Squeeze(ends[0], axes=[0], outputs=[last.hidden])
-        if last.memory and not g.is_used_only_by(last.memory, *nodes):
-            g.op.Squeeze(ends[1], axes=[0], outputs=[last.memory])
+        if last.cell_state and not g.is_used_only_by(last.cell_state, *nodes):
+            g.op.Squeeze(ends[1], axes=[0], outputs=[last.cell_state])
         return g.created
 
     def attributes(self, chain: Chain) -> dict[str, Any]:
@@ -170,11 +170,13 @@ def _continues(g: GraphView, hidden: str, weights: Weights) -> bool:
     """Whether a following step multiplies the state ``hidden`` by the same weights."""
     names = {block.name for block in weights.states}
     readers = list(g.next_nodes(hidden))
-    readers += [node for reader in readers if is_op(reader, "Concat") for node in _below(g, reader)]
+    concats = [reader for reader in readers if is_op(reader, "Concat")]
+    readers += [node for concat in concats for node in _consumers(g, concat)]
     return any(is_op(node, "MatMul", "Gemm") and node.input[1] in names for node in readers)
 
 
-def _below(g: GraphView, node: Node) -> list[Node]:
+def _consumers(g: GraphView, node: Node) -> list[Node]:
+    """The nodes that read the first result of a node."""
     return list(g.next_nodes(node.output[0]))
 
 
@@ -183,7 +185,7 @@ def _is_closed(g: GraphView, chain: Chain, nodes: Sequence[Node]) -> bool:
 
     Exceptions are the state after each step, and the second state after the last step.
     """
-    results = {cell.hidden for cell in chain.cells} | {chain.cells[-1].memory}
+    results = {cell.hidden for cell in chain.cells} | {chain.cells[-1].cell_state}
     inner = (name for node in nodes for name in node.output if name and name not in results)
     return all(g.is_used_only_by(name, *nodes) for name in inner)
 
@@ -236,8 +238,8 @@ class UnrolledGRUPattern(_UnrolledRecurrent):
     """(1 - z) · tanh(j) + z · h for each step → GRU(x, w, r, b, h)
 
     Why: for one and for eight sequences, 32 steps take 0.1 to 0.3 of the time with a hidden size of
-    16, and 0.4 to 0.8 with 256. 16 or more sequences take 0.9 to 1.1, and a static batch of this
-    size is refused. (The exactness is ``finite``: the kernels replace NaN by a number.)
+    16, and 0.4 to 0.8 with 256. 16 or more sequences take 0.9 to 1.1: a static batch of more than
+    eight is refused. (The exactness is ``finite``: the kernels replace NaN by a number.)
     """
 
     operator = "GRU"
@@ -246,9 +248,10 @@ class UnrolledGRUPattern(_UnrolledRecurrent):
         return read_gru(g, hidden)
 
     def results(self, g: GraphView, tanh: Node) -> list[str]:
-        near = [*g.next_nodes(tanh.output[0])]
-        below = [node for reader in near if is_op(reader, "Mul") for node in _below(g, reader)]
-        sums = (node for node in (*near, *below) if is_op(node, "Add"))
+        readers = _consumers(g, tanh)
+        products = [reader for reader in readers if is_op(reader, "Mul")]
+        readers += [node for product in products for node in _consumers(g, product)]
+        sums = (node for node in readers if is_op(node, "Add"))
         return [*dict.fromkeys(node.output[0] for node in sums)]
 
     def is_faster(self, shape: Shape) -> bool:
@@ -293,8 +296,10 @@ class UnrolledRNNPattern(_UnrolledRecurrent):
     """tanh(x · w + h · r + b) for each step → RNN(x, w, r, b, h)
 
     Why: 16 and 32 steps of one sequence take 0.2 to 0.8 of the time. Eight sequences with a hidden
-    size of 64 or more take up to 2 times as long; they are refused, like a batch of unknown size.
-    The kernel computes Tanh with an absolute error of 1e-7, even if the result is small.
+    size of 64 or more take up to 2 times as long. The pattern
+    refuses a hidden size above 256 for one sequence, batch · hidden size above 128 for several, and
+    a batch of unknown size. The kernel computes Tanh with an absolute error of 1e-7, even if the
+    result is small.
     """
 
     exactness = "approximate"  # the kernel's Tanh has an absolute error of 1e-7
@@ -310,7 +315,7 @@ class UnrolledRNNPattern(_UnrolledRecurrent):
         batch, size = shape
         if not isinstance(batch, int) or not isinstance(size, int):
             return False
-        return batch * size <= (_MAX_ALONE if batch == 1 else _MAX_ELEMENTS)
+        return batch * size <= (_MAX_HIDDEN_SIZE if batch == 1 else _MAX_ELEMENTS)
 
     examples = Example.only(
         "agraph (float[2,2,1] x, float[2,2] h) => (float[2,2] y, float[2,2] s) "

@@ -17,7 +17,7 @@ from xoptim.match import (
 )
 from xoptim.operators.registry import is_deterministic
 
-from ._cycles import Cycle, cycle
+from ._loop_nodes import LoopNode, loop_node
 
 _MAX_ITERATIONS: Final = 64
 
@@ -106,10 +106,10 @@ class LoopOncePattern(_WrittenOut):
     min_opset = 13
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        loop = cycle(g, node)  # (2)
+        loop = loop_node(g, node)  # (2)
         if loop.iterations(g) != 1:  # (1); the condition that the body returns does not matter
             return self.none(node, msg="the loop is not known to have exactly one iteration")
-        return MatchResult(self, [node], partial(rounds, loop.body, 1))
+        return MatchResult(self, [node], partial(unroll, loop.body, 1))
 
     examples = Example.only(
         "agraph (float[a] x) => (float[a] y, float[1,a] z) <int64 n = {1}, bool c = {1}> { "
@@ -138,7 +138,7 @@ class LoopUnrollPattern(_WrittenOut):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         # The condition must be true at the beginning, and after each iteration.
-        loop = cycle(g, node)  # (3)
+        loop = loop_node(g, node)  # (3)
         count, body = loop.iterations(g), loop.body
         goes_on = g.inside(body).get_constant_scalar(body.outputs[0])
         if count is None or not 2 <= count <= _MAX_ITERATIONS or not goes_on:  # (1)
@@ -147,10 +147,10 @@ class LoopUnrollPattern(_WrittenOut):
                 msg="the number of iterations is unknown, or not from 2 to 64,"
                 " or a condition may end the loop",
             )
-        unrolled_size = size_of_rounds(g, body, count) + (count + 1) * len(loop.stacks())
+        unrolled_size = size_of_iterations(g, body, count) + (count + 1) * len(loop.stacks())
         if unrolled_size > 1 + size_of(list(body.nodes)):  # (2)
             return self.none(node, msg="the unrolled loop would have more nodes")
-        return MatchResult(self, [node], partial(rounds, body, count))
+        return MatchResult(self, [node], partial(unroll, body, count))
 
     examples = Example.only(
         "agraph (float[a] x) => (float[a] y) <int64 n = {3}, bool c = {1}> { y = Loop(n, c, x) < "
@@ -179,7 +179,7 @@ class ScanOncePattern(_WrittenOut):
     min_opset = 13
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        scan = cycle(g, node)  # (2)
+        scan = loop_node(g, node)  # (2)
         if scan.iterations(g) != 1:  # (1)
             return self.none(node, msg="the scan is not known to have exactly one iteration")
         return MatchResult(self, [node], partial(only_step, scan))
@@ -194,11 +194,11 @@ class ScanOncePattern(_WrittenOut):
     )
 
 
-def rounds(body: Graph, count: int, g: PatternRewriter, node: Node) -> list[Node]:
+def unroll(body: Graph, count: int, g: PatternRewriter, node: Node) -> list[Node]:
     """The nodes of all iterations of a Loop; ``count`` is at least 1."""
     results = [name or g.unique_name("unused") for name in node.output]
     carried, states = node.input[2:], len(node.input) - 2
-    holds = g.make_initializer("", np.array(True), source="round")
+    condition = g.make_initializer("", np.array(True), source="round")
     pieces: list[list[str]] = [[] for _ in results[states:]]
     nodes: list[Node] = []
     for number in range(count):
@@ -206,7 +206,7 @@ def rounds(body: Graph, count: int, g: PatternRewriter, node: Node) -> list[Node
         is_last = number == count - 1
         after = results[:states] if is_last else [g.unique_name(name) for name in results[:states]]
         stacked = [g.unique_name(name) for name in results[states:]]
-        inputs = dict(zip(body.inputs, (iteration, holds, *carried), strict=True))
+        inputs = dict(zip(body.inputs, (iteration, condition, *carried), strict=True))
         nodes += g.splice(body, inputs, [g.unique_name("goes_on"), *after, *stacked])
         for place, name in enumerate(stacked):
             pieces[place].append(name)
@@ -223,7 +223,7 @@ def _stack(pieces: Sequence[str], result: str, g: PatternRewriter) -> list[Node]
     return [*rows, g.make_node("Concat", [row.output[0] for row in rows], [result], axis=0)]
 
 
-def only_step(scan: Cycle, g: PatternRewriter, node: Node) -> list[Node]:
+def only_step(scan: LoopNode, g: PatternRewriter, node: Node) -> list[Node]:
     """The nodes that replace a Scan of one step; see `ScanOncePattern`."""
     scanned, results = (
         node.input[scan.count :],
@@ -259,7 +259,7 @@ def size_of(nodes: Sequence[Node]) -> int:
     return sum(1 for node in all_nodes if node.op_type not in ("Identity", "Constant"))
 
 
-def size_of_rounds(g: GraphView, body: Graph, count: int) -> int:
+def size_of_iterations(g: GraphView, body: Graph, count: int) -> int:
     """Number of nodes of all iterations.
 
     Nodes that depend only on the number of the iteration do not count: they are folded.

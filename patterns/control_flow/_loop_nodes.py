@@ -31,8 +31,10 @@ _NUMBERS: Final = frozenset(
         TensorProto.BOOL,
     )
 )
-_SIMPLE: Final = ELEMENTWISE - {"Clip"}
-_DIVIDING: Final = frozenset(("Div", "Mod", "Pow", "BitShift"))
+_UNARY: Final = ELEMENTWISE - {"Clip"}
+"""Elementwise operators with one operand. Clip has bounds as well, which must be scalars."""
+_FLOATS_ONLY: Final = frozenset(("Div", "Mod", "Pow", "BitShift"))
+"""Operators that may fail for some integers, such as a divisor of 0, but not for floats."""
 _MAX_ELEMENTS: Final = 1024
 """Maximum number of elements that are computed in about the time of launching an operator."""
 
@@ -59,10 +61,10 @@ def cannot_fail(g: GraphView, body: Graph, node: Node) -> bool:
     if node.op_type in ("Shape", "Size"):
         return True
     dtypes = {inside.try_infer_type(name) for name in node.input}
-    if not dtypes <= _NUMBERS or (node.op_type in _DIVIDING and not all(map(is_float, dtypes))):
+    if not dtypes <= _NUMBERS or (node.op_type in _FLOATS_ONLY and not all(map(is_float, dtypes))):
         return False
     shapes = [inside.static_shape(name) for name in node.input]
-    if node.op_type not in (_SIMPLE if len(shapes) == 1 else BROADCASTING) or None in shapes:
+    if node.op_type not in (_UNARY if len(shapes) == 1 else BROADCASTING) or None in shapes:
         return False
     try:
         return math.prod(np.broadcast_shapes(*filter(None, shapes))) <= _MAX_ELEMENTS
@@ -71,7 +73,7 @@ def cannot_fail(g: GraphView, body: Graph, node: Node) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Cycle:
+class LoopNode:
     """A Loop or a Scan.
 
     Attributes:
@@ -87,6 +89,11 @@ class Cycle:
     count: int
     first_input: int
     first_output: int
+
+    @property
+    def is_loop(self) -> bool:
+        """Whether the node is a Loop. Its first inputs are the trip count and a condition."""
+        return self.first_input > 0
 
     def stacks(self) -> range:
         """The indices of the stacked results of the node, which follow the states."""
@@ -111,7 +118,10 @@ class Cycle:
         return values
 
     def iterations(self, g: GraphView) -> int | None:
-        """The number of iterations; ``None`` if it is unknown or a symbol."""
+        """The number of iterations; ``None`` if it is unknown or a symbol.
+
+        For a Loop, it is the maximum: the condition that the body returns may end it earlier.
+        """
         length = self._length(g)
         return length if isinstance(length, int) else None
 
@@ -121,7 +131,7 @@ class Cycle:
         return length is not None and (lower_bound(length) or 0) >= 1
 
     def _length(self, g: GraphView) -> Any:
-        if self.first_input:
+        if self.is_loop:
             return self._limit(g)
         axes = self.node.attribute.get("scan_input_axes") or [0] * (
             len(self.node.input) - self.count
@@ -148,7 +158,7 @@ class Cycle:
         return data[0] if data else g.get_constant_scalar(self.node.input[0])
 
 
-def cycle(g: GraphView, node: Node) -> Cycle:
+def loop_node(g: GraphView, node: Node) -> LoopNode:
     """The parts of a Loop or a Scan.
 
     Raises:
@@ -165,7 +175,7 @@ def cycle(g: GraphView, node: Node) -> Cycle:
     fits = len(body.inputs) == len(node.input) and len(body.outputs) == outputs
     if not fits or not 0 <= count <= len(node.output):
         raise Declined("the operands and results do not match those of the body")
-    return Cycle(node, body, count, first_input, first_output)
+    return LoopNode(node, body, count, first_input, first_output)
 
 
 def copy_source(body: Graph, name: str) -> str:
