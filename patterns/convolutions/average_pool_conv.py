@@ -21,8 +21,9 @@ _MIN_RESULTS: Final = 60
 """Minimum spatial size of the result. With fewer results, the overhead of a Conv call dominates."""
 _MAX_WEIGHTS: Final = 1 << 16
 """Maximum number of weights, which take 256 KiB in the model file."""
-_SHARED: Final = ("kernel_shape", "strides", "dilations", "pads")
-_LAYOUT: Final = 8
+_COMMON_ATTRIBUTES: Final = ("kernel_shape", "strides", "dilations", "pads")
+"""Attributes that have the same meaning for AveragePool and Conv."""
+_NCHWC_CHANNELS: Final = 8
 """onnxruntime uses its NCHWc layout, with a fast AveragePool kernel, if the number of channels of
 an image is a multiple of this number.
 """
@@ -57,7 +58,7 @@ class AveragePoolConvPattern(EasyPatternOptimization):
         if not _counts_all(attributes):  # (1)
             return self.none(
                 pool,
-                msg=("the pads do not count, or auto_pad or ceil_mode is set"),
+                msg="count_include_pad=0 excludes the pads, or auto_pad or ceil_mode is set",
             )
         # (2)
         if (
@@ -75,10 +76,10 @@ class AveragePoolConvPattern(EasyPatternOptimization):
         sizes = [dim for dim in spatial if isinstance(dim, int)]
         if len(sizes) < len(spatial) or math.prod(sizes) < _MIN_RESULTS:  # (2)
             return self.none(pool, msg="the spatial size of the result is small or unknown")
-        if len(shape) == 4 and shape[1] % _LAYOUT == 0:  # (4)
+        if len(shape) == 4 and shape[1] % _NCHWC_CHANNELS == 0:  # (4)
             return self.none(pool, msg="onnxruntime uses its NCHWc layout for this pool")
         weights = np.full((shape[1], 1, *window), 1 / math.prod(window), np.float32)
-        written = {name: attributes[name] for name in _SHARED if name in attributes}
+        written = {name: attributes[name] for name in _COMMON_ATTRIBUTES if name in attributes}
         return m.derive(weights=weights, written={**written, "group": shape[1]})
 
     def apply_pattern(

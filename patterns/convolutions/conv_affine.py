@@ -28,7 +28,9 @@ from .._channels import (
 from .._folding import Array, constant, doubles, rounded
 from .._nodes import is_op, replaced_by
 
-_STEPS: Final = ("Mul", "Div", "Add", "Sub", "BatchNormalization")
+_ARITHMETIC: Final = ("Mul", "Div", "Add", "Sub")
+_AFFINE: Final = (*_ARITHMETIC, "BatchNormalization")
+"""Operators that scale and shift channels, if their other operands are constant."""
 
 
 class _ConvAffine(PatternOptimization):
@@ -219,7 +221,7 @@ class MulAddConvPattern(_ConvAffine):
     """
 
     anchors = ("Conv",)
-    near = _STEPS
+    near = _AFFINE
     phase = "specialize"
     before = {
         "ConvBatchNormalization": "between two convolutions, it would give the first one a bias"
@@ -233,20 +235,19 @@ class MulAddConvPattern(_ConvAffine):
         if shape is None or not all(g.is_constant(name) for name in (weight, *bias) if name):  # (1)
             return self.none(node, msg="the weight or bias is not constant")
         # (3)
-        above = partial(
+        read_affine = partial(
             affine_above, g, node.input[0], 1, shape[1] * group, shifts=not _pads(node.attribute)
         )
-        affine = above(_STEPS)
+        affine = read_affine(_AFFINE)
         if not affine.nodes:  # (2)
             return self.none(node, msg="no operator with one constant per channel precedes it")
         # (5)
-        if is_op(last := affine.nodes[-1], *_STEPS[:4]) and is_op(
-            g.node_before(affine.source), "Mul"
-        ):
-            affine = above(_STEPS[4:])
+        first_node = affine.nodes[-1]  # in the order of the graph
+        if is_op(first_node, *_ARITHMETIC) and is_op(g.node_before(affine.source), "Mul"):
+            affine = read_affine(("BatchNormalization",))
             if not affine.nodes:
                 return self.none(
-                    last, msg="the factor may belong to an activation, which runtimes fuse"
+                    first_node, msg="the factor may belong to an activation, which runtimes fuse"
                 )
         if not np.isfinite(doubles(g, weight)).all():  # (1)
             return self.none(node, msg="a weight is not finite")
@@ -288,15 +289,18 @@ def _absorbed(
     Raises:
         Declined: when a new constant leaves the range of its type, or is a sum that cancels.
     """
-    scaled, *sums = (
+    scaled, shifts, sizes = (
         _weigh_inputs(g, weight, factor, group)
         for factor in (affine.scale, affine.shift, affine.size)
     )
-    shift, size = (terms.reshape(len(terms), -1).sum(axis=1) for terms in (sums[0], abs(sums[1])))
-    present, dtype = doubles(g, bias), constant(g, weight).dtype
-    terms = (present, np.maximum(abs(shift), size))
-    return rounded(scaled, dtype, summed=tuple(range(1, scaled.ndim))), rounded(
-        present + shift, dtype, terms=terms
+    # The bias of an output channel adds the products of all its weights and the shifts.
+    shift = shifts.reshape(len(shifts), -1).sum(axis=1)
+    size = abs(sizes).reshape(len(sizes), -1).sum(axis=1)
+    old_bias, dtype = doubles(g, bias), constant(g, weight).dtype
+    terms = (old_bias, np.maximum(abs(shift), size))
+    return (
+        rounded(scaled, dtype, summed=tuple(range(1, scaled.ndim))),
+        rounded(old_bias + shift, dtype, terms=terms),
     )
 
 

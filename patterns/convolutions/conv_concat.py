@@ -34,6 +34,7 @@ class ConvConcatPattern(PatternOptimization):
         if axis_of(g, node) != 1:  # (1)
             return self.none(node, msg="the Concat is not along the channels")
         branches = [branch(g, name, _key) for name in node.input]
+        # ConvAdd folds an Add of a constant into the bias. A branch that still has one stays.
         group = alike(
             [member if member is not None and not member.biases else None for member in branches]
         )
@@ -42,20 +43,20 @@ class ConvConcatPattern(PatternOptimization):
                 node,
                 msg="no adjacent operands are convolutions of one input with the same settings",
             )
-        part, joined = group
-        firsts = [member.nodes[0] for member in joined]
-        weights = [constant(g, first.input[1]) for first in firsts]
-        rows = [constant(g, first.input[2] if len(first.input) > 2 else "") for first in firsts]
-        rows = [
-            np.broadcast_to(row, len(weight)).astype(weight.dtype)
-            for row, weight in zip(rows, weights, strict=True)
+        part, members = group
+        convs = [member.nodes[0] for member in members]
+        weights = [constant(g, conv.input[1]) for conv in convs]
+        addends = [constant(g, conv.input[2] if len(conv.input) > 2 else "") for conv in convs]
+        addends = [
+            np.broadcast_to(addend, len(weight)).astype(weight.dtype)
+            for addend, weight in zip(addends, weights, strict=True)
         ]
-        nodes = [*(inner for member in joined for inner in member.nodes), node]
-        biases = [np.concatenate(rows)] if any(len(first.input) > 2 for first in firsts) else []
+        nodes = [*(inner for member in members for inner in member.nodes), node]
+        biases = [np.concatenate(addends)] if any(len(conv.input) > 2 for conv in convs) else []
         return MatchResult(
             self,
             nodes,
-            partial(joint, part, joined[0], np.concatenate(weights), biases, len(biases)),
+            partial(joint, part, members[0], np.concatenate(weights), biases, len(biases)),
         )
 
     _weights = (

@@ -18,7 +18,8 @@ from .._channels import ChannelAffine, affine_above
 from .._folding import Array, doubles, rounded, weight_sum
 from .._nodes import is_op, replaced_by
 
-_STEPS: Final = ("Mul", "Div", "Add", "Sub", "BatchNormalization")
+_AFFINE: Final = ("Mul", "Div", "Add", "Sub", "BatchNormalization")
+"""Operators that scale and shift channels, if their other operands are constant."""
 
 
 class ConvConvAddPattern(PatternOptimization):
@@ -61,7 +62,7 @@ class ConvConvAddPattern(PatternOptimization):
             addend = _skip(g, node.input[0 if branches[0] is None else 1], conv)
         if addend is None or addend.key != conv.key:  # (2)
             return self.none(node, msg="the operands are not convolutions of one input")
-        small, large = sorted((conv, addend), key=_rank)
+        small, large = sorted((conv, addend), key=_window_size)
         places = _places(large, small)
         if places is None or len(large.nodes) != 1:  # (3)
             return self.none(
@@ -127,18 +128,19 @@ class _Branch:
         return self.source, self.strides, self.group, self.channels, len(self.window)
 
 
-def _rank(branch: _Branch) -> tuple[int, bool]:
-    """A sort key. The last branch, whose node computes the sum, has the larger window.
+def _window_size(branch: _Branch) -> tuple[int, bool]:
+    """A sort key: the number of elements of the window.
 
-    Of two equal windows, it is the one that is a single Conv.
+    Of two branches with equal windows, a single Conv comes last: its node computes the sum.
     """
     return math.prod(branch.window), len(branch.nodes) == 1 and is_op(branch.nodes[0], "Conv")
 
 
 def _conv(g: GraphView, name: str) -> _Branch | None:
-    """A convolution with a single consumer (1), (4), or two in a row, as one branch.
+    """The convolution that computes a tensor; ``None`` if another operator computes it.
 
-    The second of two has a 1x1 window.
+    A 1x1 convolution is merged with a convolution that precedes it. No other node reads their
+    results and weights (1), (4).
     """
     last = _one_conv(g, name)
     if last is None or {*last.window, *last.strides} != {1} or last.group != 1 or any(last.pads):
@@ -149,18 +151,18 @@ def _conv(g: GraphView, name: str) -> _Branch | None:
     return replace(
         first,
         nodes=(*first.nodes, *last.nodes),
-        values=partial(_product, first, last),
+        values=partial(_composition, first, last),
         channels=(last.channels[0], first.channels[1]),
         is_biased=first.is_biased or last.is_biased,
     )
 
 
-def _product(first: _Branch, last: _Branch) -> tuple[Array, Array]:
+def _composition(first: _Branch, last: _Branch) -> tuple[Array, Array]:
     """Weight and bias of the convolution that equals ``first`` followed by the 1x1 ``last``."""
     (weight, bias), (kernel, addend) = first.values(), last.values()
-    columns = kernel.reshape(last.channels)
-    bias = columns @ np.broadcast_to(bias, len(weight)) + addend
-    return np.tensordot(columns, weight, 1), bias
+    matrix = kernel.reshape(last.channels)
+    bias = matrix @ np.broadcast_to(bias, len(weight)) + addend
+    return np.tensordot(matrix, weight, 1), bias
 
 
 def _one_conv(g: GraphView, name: str) -> _Branch | None:
@@ -217,7 +219,7 @@ def _skip(g: GraphView, name: str, conv: _Branch) -> _Branch | None:
     outputs, inputs = conv.channels
     if outputs != inputs * conv.group or {*conv.strides} != {1}:
         return None
-    affine = affine_above(g, name, 1, outputs, _STEPS, shifts=True)
+    affine = affine_above(g, name, 1, outputs, _AFFINE, shifts=True)
     if affine.source != conv.source:
         return None
     return replace(
@@ -251,8 +253,9 @@ def _places(large: _Branch, small: _Branch) -> list[list[int]] | None:
         start = large.pads[axis] - small.pads[axis]
         end = large.pads[axes + axis] - small.pads[axes + axis]
         taps = [start + step * place for place in range(length)]
-        spare = (window - 1) * dilation - (length - 1) * step
-        if start + end != spare or any(tap % dilation for tap in taps):
+        # Both results have the same size if the pads differ by as much as the windows.
+        difference = (window - 1) * dilation - (length - 1) * step
+        if start + end != difference or any(tap % dilation for tap in taps):
             return None
         indices = [tap // dilation for tap in taps]
         if indices[0] < 0 or indices[-1] >= window:

@@ -38,25 +38,27 @@ class ConvSlicePattern(PatternOptimization):
             )
         axis, start, end = span[0], span[1].start, span[1].end
         size, rank = size_along(g, node.input[0], axis), g.get_rank(node.input[0])
-        window = rank - 2
-        pads = [*conv.attribute.get("pads", [0] * (2 * window))]
-        step = conv.attribute.get("strides", [1] * window)[axis - 2]
-        if size is None or step != 1 or conv.attribute.get("auto_pad", "NOTSET") != "NOTSET":  # (2)
+        spatial_rank = rank - 2
+        pads = [*conv.attribute.get("pads", [0] * (2 * spatial_rank))]
+        stride = conv.attribute.get("strides", [1] * spatial_rank)[axis - 2]
+        has_auto_pad = conv.attribute.get("auto_pad", "NOTSET") != "NOTSET"
+        if size is None or stride != 1 or has_auto_pad:  # (2)
             return self.none(
                 conv, msg="the convolution has a stride along the axis, or auto_pad is set"
             )
         if isinstance(size, int) and isinstance(end, int):
             end = min(end, size)
-        following = size - end
+        tail = size - end  # results that the Slice drops at the end
         # (3)
-        if not isinstance(start, int) or not isinstance(following, int):
+        if not isinstance(start, int) or not isinstance(tail, int):
             return self.none(node, msg="the sliced range is unknown")
         if reason := may_be_empty(g, (end - start,)):  # (3)
             return self.none(node, msg=reason)
-        if not 0 <= start <= pads[axis - 2] or not 0 <= following <= pads[window + axis - 2]:  # (3)
+        begin_index, end_index = axis - 2, spatial_rank + axis - 2  # in ``pads``
+        if not 0 <= start <= pads[begin_index] or not 0 <= tail <= pads[end_index]:  # (3)
             return self.none(node, msg="the Slice removes more than the padding")
-        pads[axis - 2] -= start
-        pads[window + axis - 2] -= following
+        pads[begin_index] -= start
+        pads[end_index] -= tail
         return MatchResult(
             self, [conv, node], replaced_by("Conv", *conv.input, **{**conv.attribute, "pads": pads})
         )

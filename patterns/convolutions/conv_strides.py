@@ -12,7 +12,8 @@ from .._nodes import is_op
 from .._operators import BROADCASTING, ELEMENTWISE
 
 _MAX_NODES: Final = 64
-_UNPADDED: Final = ("NOTSET", "VALID")
+_FIXED_PADS: Final = ("NOTSET", "VALID")
+"""Values of auto_pad with which the padding does not depend on the size of the input."""
 
 
 class ConvStridesPattern(PatternOptimization):
@@ -42,7 +43,7 @@ class ConvStridesPattern(PatternOptimization):
     radius = 8
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        strides = _skipping(g, node)
+        strides = _pointwise_strides(g, node)
         if strides is None:  # (1)
             return self.none(node, msg="no strides, a window of several elements, or pads")
         # All consumers of the operand must be 1x1 convolutions with these strides. In a subgraph,
@@ -50,7 +51,9 @@ class ConvStridesPattern(PatternOptimization):
         readers = g.next_nodes(node.input[0])
         weights = [reader.input[1] for reader in readers if len(reader.input) > 1]
         # (2)
-        are_alike = node in readers and all(_skipping(g, reader) == strides for reader in readers)
+        are_alike = node in readers and all(
+            _pointwise_strides(g, reader) == strides for reader in readers
+        )
         if node.input[0] in weights or not are_alike:
             return self.none(node, msg="another node reads the operand")
         region = _region(g, readers, len(strides))
@@ -90,14 +93,14 @@ class _Region(NamedTuple):
     sources: list[str]
 
 
-def _skipping(g: GraphView, node: Node) -> tuple[int, ...] | None:
+def _pointwise_strides(g: GraphView, node: Node) -> tuple[int, ...] | None:
     """The strides of a 1x1 Conv without pads; ``None`` for other nodes (1)."""
     shape = g.static_shape(node.input[1]) if is_op(node, "Conv") else None
     strides = tuple(node.attribute.get("strides", ()))
     if shape is None or {*shape[2:]} != {1} or min(strides, default=0) < 1 or {*strides} == {1}:
         return None
-    is_unpadded = node.attribute.get("auto_pad", "NOTSET") in _UNPADDED
-    return strides if is_unpadded and not any(node.attribute.get("pads", ())) else None
+    has_fixed_pads = node.attribute.get("auto_pad", "NOTSET") in _FIXED_PADS
+    return strides if has_fixed_pads and not any(node.attribute.get("pads", ())) else None
 
 
 def _region(g: GraphView, readers: Sequence[Node], axes: int) -> _Region:
@@ -124,13 +127,14 @@ def _region(g: GraphView, readers: Sequence[Node], axes: int) -> _Region:
 
 
 def _operands(g: GraphView, node: Node, axes: int) -> list[str] | None:
-    """The operands that a node reads only at every n-th position if only these results are needed.
+    """The operands that a node reads at every n-th position to compute every n-th result.
 
-    Empty for a Conv, which takes over the strides. ``None`` for nodes that need all positions.
+    Empty for a Conv, whose strides are multiplied instead. ``None`` for nodes that need all
+    positions.
     """
     if is_op(node, "Conv"):
         mode = node.attribute.get("auto_pad", "NOTSET")
-        return [] if mode in _UNPADDED and g.info(node.input[1]).rank == axes + 2 else None
+        return [] if mode in _FIXED_PADS and g.info(node.input[1]).rank == axes + 2 else None
     if is_inference_normalization(node):
         return [node.input[0]]
     if not is_op(node, "PRelu", *BROADCASTING, *ELEMENTWISE):
@@ -143,10 +147,10 @@ def _operands(g: GraphView, node: Node, axes: int) -> list[str] | None:
         dims = g.try_infer_shape(name)
         if dims is None:
             return None
-        window = dims[-axes:] if len(dims) >= axes else dims
+        spatial_dims = dims[-axes:] if len(dims) >= axes else dims
         if len(dims) == len(shape) and dims[2:] == shape[2:]:
             operands.append(name)
-        elif any(dim != 1 for dim in window):
+        elif any(dim != 1 for dim in spatial_dims):
             return None
     return operands
 

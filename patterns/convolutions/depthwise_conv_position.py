@@ -62,7 +62,11 @@ class DepthwiseConvPositionPattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         weights = g.static_shape(node.input[1])
         if weights is None or not _is_depthwise(g, node, weights):  # (1)
-            return self.none(node, msg="not a depthwise convolution of one axis with steps of 1")
+            return self.none(
+                node,
+                msg="not a depthwise convolution with one spatial axis, or there are strides, "
+                "dilations or auto_pad",
+            )
         channels, _, kernel = weights
         is_float32 = g.try_infer_type(node.input[0]) == TensorProto.FLOAT
         if channels < _MIN_CHANNELS or kernel > _MAX_KERNEL or not is_float32:  # (2)
@@ -70,7 +74,9 @@ class DepthwiseConvPositionPattern(PatternOptimization):
         reader, position, keepdims = _only_position(g, node)
         length = size_along(g, node.input[0], 2)
         if position is None or length is None:  # (3)
-            return self.none(reader, msg="not one known position of the result is used")
+            return self.none(
+                reader, msg="several positions of the result are used, or the position is unknown"
+            )
         begin, end = node.attribute.get("pads", [0, 0])
         start = position - begin
         # At an end without padding, the windows of all results lie within the operand.
@@ -105,7 +111,10 @@ class DepthwiseConvPositionPattern(PatternOptimization):
 
 
 def _is_depthwise(g: GraphView, node: Node, weights: tuple[int, ...]) -> bool:
-    """Whether a convolution fulfils (1): it is depthwise, without strides and dilations."""
+    """Whether a convolution is depthwise, without strides, dilations and auto_pad.
+
+    It must have one spatial axis, and one output per channel.
+    """
     if len(weights) != _RANK or weights[1] != 1:
         return False
     if weights[0] != node.attribute.get("group", 1):
@@ -145,8 +154,8 @@ def _window(
 
     A Slice of the model that already takes the window is read instead of a new one.
     """
-    following = length - start - kernel
-    if start == 0 and following == 0:
+    tail = length - start - kernel  # positions of ``data`` after the window
+    if start == 0 and tail == 0:
         return _Window(data, None, 0, keepdims)
     for node in g.next_nodes(data):
         span = span_of(g, node) if is_op(node, "Slice") else None
@@ -157,10 +166,9 @@ def _window(
             end = min(end, length)
         if (axis, first, end) == (2, start, start + kernel):
             return _Window(node.output[0], None, 0, keepdims)
-    if following == 0:
+    if tail == 0:
         return _Window(data, -kernel, LAST_END, keepdims)
-    is_inside = isinstance(start, int) and isinstance(following, int) and following >= 0
-    if isinstance(start, int) and is_inside and start >= 0:
+    if isinstance(start, int) and isinstance(tail, int) and start >= 0 and tail >= 0:
         return _Window(data, start, start + kernel, keepdims)
     return None
 

@@ -35,18 +35,17 @@ class MaxPoolMaxPoolPattern(PatternOptimization):
             for reader in g.next_nodes(node.input[0])
             if (size := _window(reader)) is not None
         ]
-        inside = [
+        smaller_windows = [
             pair for pair in windows if pair[0] != window and all(map(int.__le__, pair[0], window))
         ]
-        if not inside:  # (2)
+        if not smaller_windows:  # (2)
             return self.none(node, msg="no other MaxPool of the same tensor has a smaller window")
-        size, narrow = max(inside, key=lambda pair: pair[0])
+        size, narrow = max(smaller_windows, key=lambda pair: pair[0])
         kernel = [wide - small + 1 for wide, small in zip(window, size, strict=True)]
-        return MatchResult(self, [narrow, node], partial(self._in_turn, kernel))
+        return MatchResult(self, [narrow, node], partial(self._write, kernel))
 
-    def _in_turn(
-        self, kernel: list[int], g: PatternRewriter, narrow: Node, wide: Node
-    ) -> list[Node]:
+    def _write(self, kernel: list[int], g: PatternRewriter, narrow: Node, wide: Node) -> list[Node]:
+        """A copy of the narrow MaxPool, and a MaxPool of its result with the window ``kernel``."""
         pads = [size // 2 for size in kernel] * 2
         second = g.make_node(
             "MaxPool", narrow.output[:1], wide.output, kernel_shape=kernel, pads=pads

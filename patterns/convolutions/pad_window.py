@@ -28,7 +28,7 @@ class _PadWindow(EasyPatternOptimization):
     interior = "keep"  # several operators may read the Pad, which is removed with the last one
 
     def padded(self, g: PatternBuilder, x: Symbol, value: Any) -> tuple[Symbol, Any]:
-        """A Pad with the condition ``value``, and the captured attribute pads of its consumer."""
+        """A Pad whose fill value matches ``value``, and the captured ``pads`` of its consumer."""
         axes = g.capture("axes", optional=True)
         return g.op.Pad(x, pads=g.capture("padding"), value=value, axes=axes), g.capture(
             "pads", optional=True
@@ -83,9 +83,9 @@ class _PadWindow(EasyPatternOptimization):
 
 
 class PadAveragePoolPattern(_PadWindow):
-    """AveragePool(Pad(x, 0)) → AveragePool(x) with pads that count
+    """AveragePool(Pad(x, 0)) → AveragePool(x, count_include_pad=1) with pads
 
-    What: the operator pads, and its averages include the padding (count_include_pad=1).
+    What: the operator pads, and its averages include the padding.
     Why: saves a copy of its operand.
     Refuses when:
     1. the padding is not constant, not with zeros, negative, or applies to batch or channels. Or an
@@ -144,7 +144,7 @@ class PadConvPattern(_PadWindow):
     Refuses when:
     1. the padding is not constant, not with zeros, negative, or applies to batch or channels. Or an
        operator other than convolutions and pools reads the padded tensor.
-    2. auto_pad is SAME_UPPER or SAME_LOWER.
+    2. auto_pad is SAME_UPPER or SAME_LOWER, or the convolution has VALID and pads.
     """
 
     exactness = "rounding"
@@ -157,25 +157,25 @@ class PadConvPattern(_PadWindow):
         # ``z`` is the zero point of ``x``. ``b`` is the bias of Conv, or the zero point of the
         # weights of ConvInteger.
         t, pads = self.padded(g, x, g.capture("value", optional=True))
-        others = {"pads": pads, "attributes": g.capture("attributes")}
+        captures = {"pads": pads, "attributes": g.capture("attributes")}
         return (
-            g.op.ConvInteger(t, w, z, b, **others)
+            g.op.ConvInteger(t, w, z, b, **captures)
             if g.option("integers")
-            else g.op.Conv(t, w, b, **others)
+            else g.op.Conv(t, w, b, **captures)
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         zero = g.get_constant_scalar(m.z) if m.get("z") else 0
         if zero is None or (m.value or 0) != zero:  # (1)
-            return self.none(m.nodes[0], msg="the Pad does not pad with 0")
+            return self.none(m.nodes[0], msg="the Pad pads with neither 0 nor the zero point of x")
         pads = self.pads(g, m)  # (1)
         auto_pad = m.attributes.get("auto_pad", "NOTSET")
         if auto_pad not in ("NOTSET", "VALID") or (
             auto_pad == "VALID" and any(m.pads or ())
         ):  # (2)
             return self.none(m.nodes[1], msg="auto_pad is set")
-        others = {name: value for name, value in m.attributes.items() if name != "auto_pad"}
-        return m.derive(others={**others, "pads": pads})
+        attributes = {name: value for name, value in m.attributes.items() if name != "auto_pad"}
+        return m.derive(others={**attributes, "pads": pads})
 
     def apply_pattern(
         self,

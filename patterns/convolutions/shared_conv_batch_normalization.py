@@ -65,10 +65,10 @@ class SharedConvBatchNormalizationPattern(PatternOptimization):
             return self.none(
                 node, msg="the other normalizations would lose precision as functions of this one"
             )
-        present = doubles(g, conv.input[2] if len(conv.input) > 2 else "")
+        old_bias = doubles(g, conv.input[2] if len(conv.input) > 2 else "")
         is_transposed, group = conv.op_type == "ConvTranspose", conv.attribute.get("group", 1)
         weight = scale_outputs(g, conv.input[1], base.scale, transposed=is_transposed, group=group)
-        bias = base.bias(present, dtype)  # (4)
+        bias = base.bias(old_bias, dtype)  # (4)
         copies: list[_Copy] = [(conv, conv.input[0], (weight, bias), node.output)]
         for reader, affine in zip(readers, maps, strict=True):
             if affine is not base:

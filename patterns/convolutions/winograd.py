@@ -19,16 +19,18 @@ from xoptim.match.trace import Constant, Optional, Symbol
 
 from .._folding import Array
 
-_SIZE: Final = 3
-_CHANNELS: Final = 16
+_WINDOW_SIZE: Final = 3
+"""Height and width of the window."""
+_CHANNEL_BLOCK: Final = 16
 """Number of channels that onnxruntime's kernels process at once."""
-_TILES: Final = 16
+_MIN_TILES: Final = 16
 """Minimum number of tiles. With fewer, reading the larger weights takes longer than the saved
 multiplications.
 """
-_ELEMENTS: Final = 1 << 24
+_MAX_ELEMENTS: Final = 1 << 24
 """Maximum number of transformed elements of an image, which take 64 MiB."""
-_NEAR, _FAR = math.sqrt(0.5), math.sqrt(2)
+_SMALL_POINT, _LARGE_POINT = math.sqrt(0.5), math.sqrt(2)
+"""Points of interpolation near 1, which have the least rounding error. So do their negatives."""
 
 
 class Transforms(NamedTuple):
@@ -60,15 +62,17 @@ def transforms(points: tuple[float, ...]) -> Transforms:
     rounded once.
     """
     x, count = np.array(points), len(points) + 1
-    last = np.zeros((1, count))
-    last[0, -1] = 1
-    results = np.vstack((np.vander(x, count - 2, increasing=True), last[:, 2:])).T
+    infinity = np.zeros((1, count))  # the row for the point at infinity
+    infinity[0, -1] = 1
+    results = np.vstack((np.vander(x, count - 2, increasing=True), infinity[:, 2:])).T
     roots = [np.delete(x, index) for index in range(count - 1)]  # all points but one
     factors = np.array([[np.prod(point - root)] for point, root in zip(x, roots, strict=True)])
-    weights = np.vstack((np.vander(x, _SIZE, increasing=True) / factors, last[:, -_SIZE:]))
+    weights = np.vstack(
+        (np.vander(x, _WINDOW_SIZE, increasing=True) / factors, infinity[:, -_WINDOW_SIZE:])
+    )
     elements = np.vstack((*(np.append(np.poly(root)[::-1], 0) for root in roots), np.poly(x)[::-1]))
     # The products for a window that copies its middle element, in an image of ones.
-    ones = weights[:, _SIZE // 2] * elements.sum(axis=1)
+    ones = weights[:, _WINDOW_SIZE // 2] * elements.sum(axis=1)
     return Transforms(
         np.kron(elements, elements).reshape(count**2, 1, count, count).astype(np.float32),
         np.kron(weights, weights).astype(np.float32),
@@ -113,9 +117,10 @@ class _Winograd(EasyPatternOptimization):
     providers = ("cpu",)
     operand_types = {"x": {TensorProto.FLOAT}}  # (4)
     points: ClassVar[tuple[float, ...]]
-    least_channels: ClassVar[int]
-    """Minimum of c · o / (c + o) for c input channels and o output channels, which is the number of
-    multiplications per transformed number.
+    min_multiplications: ClassVar[int]
+    """Minimum number of multiplications per transformed number.
+
+    It is c · o / (c + o) for c input channels and o output channels.
     """
 
     derives = ("tiling",)
@@ -126,7 +131,11 @@ class _Winograd(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         conv, image, weights = m.nodes[0], g.try_infer_shape(m.x), g.static_shape(m.w)
         # (1)
-        if weights is None or weights[2:] != (_SIZE, _SIZE) or not _moves_by_one(m.attributes):
+        if (
+            weights is None
+            or weights[2:] != (_WINDOW_SIZE, _WINDOW_SIZE)
+            or not _moves_by_one(m.attributes)
+        ):
             return self.none(
                 conv,
                 msg=(
@@ -137,25 +146,28 @@ class _Winograd(EasyPatternOptimization):
         out, channels = weights[:2]
         # (3)
         if (
-            out % _CHANNELS
-            or channels % _CHANNELS
-            or out * channels < self.least_channels * (out + channels)
+            out % _CHANNEL_BLOCK
+            or channels % _CHANNEL_BLOCK
+            or out * channels < self.min_multiplications * (out + channels)
         ):
             return self.none(
                 conv, msg="there are too few channels, or their number is not a multiple of 16"
             )
         size = [dim for dim in (image or ())[2:] if isinstance(dim, int)]
-        # With auto_pad=VALID, runtimes ignore the attribute pads.
+        # auto_pad=VALID means no padding. onnxruntime rejects a Conv that also has pads.
         pads = (
             m.attributes.get("auto_pad", "NOTSET") == "NOTSET" and m.attributes.get("pads")
         ) or [0] * 4
         if len(size) != 2:  # (2)
             return self.none(conv, msg="the spatial dimensions are unknown")
-        result = [dim + pads[axis] + pads[axis + 2] - _SIZE + 1 for axis, dim in enumerate(size)]
+        result = [
+            dim + pads[axis] + pads[axis + 2] - _WINDOW_SIZE + 1 for axis, dim in enumerate(size)
+        ]
         tiles = [-(-dim // (len(self.points) - 1)) for dim in result]
-        if min(result) < 1 or math.prod(tiles) < _TILES:  # (2)
+        if min(result) < 1 or math.prod(tiles) < _MIN_TILES:  # (2)
             return self.none(conv, msg="the image has too few tiles")
-        if max(out, channels) * (len(self.points) + 1) ** 2 * math.prod(tiles) > _ELEMENTS:  # (2)
+        elements = max(out, channels) * (len(self.points) + 1) ** 2 * math.prod(tiles)
+        if elements > _MAX_ELEMENTS:  # (2)
             return self.none(conv, msg="the transformed image takes more than 64 MiB")
         return m.derive(tiling=_Tiling(out, channels, size, result, tiles, pads))
 
@@ -164,22 +176,23 @@ class _Winograd(EasyPatternOptimization):
         # outside the image.
         maps, tile = transforms(self.points), len(self.points) - 1
         out, channels, size, result, tiles, pads = tiling
-        reach, points, count = tile + _SIZE - 1, len(maps.weights), math.prod(tiles)
+        # A tile reads a square of ``span`` by ``span`` elements, and has as many pairs of points.
+        span, point_pairs, count = tile + _WINDOW_SIZE - 1, len(maps.weights), math.prod(tiles)
         excess = [number * tile - dim for number, dim in zip(tiles, result, strict=True)]
         ends = [pads[0], pads[1], pads[2] + excess[0], pads[3] + excess[1]]
         planes = g.op.Reshape(x, [-1, 1, *size])
         elements = g.op.Conv(
-            planes, maps.elements, kernel_shape=[reach] * 2, strides=[tile] * 2, pads=ends
+            planes, maps.elements, kernel_shape=[span] * 2, strides=[tile] * 2, pads=ends
         )
-        by_point = g.op.Transpose(
-            g.op.Reshape(elements, [-1, channels, points, count]), perm=[0, 2, 1, 3]
+        by_pair = g.op.Transpose(
+            g.op.Reshape(elements, [-1, channels, point_pairs, count]), perm=[0, 2, 1, 3]
         )
-        window = g.op.Transpose(g.op.Reshape(w, [-1, _SIZE**2]), perm=[1, 0])
+        window = g.op.Transpose(g.op.Reshape(w, [-1, _WINDOW_SIZE**2]), perm=[1, 0])
         weights = g.op.Reshape(g.op.MatMul(maps.weights, window), [-1, channels, 1, 1])
         bias = g.op.Reshape(g.op.Mul(maps.ones, b), [-1]) if b else None
-        grouped = g.op.Reshape(by_point, [-1, points * channels, *tiles])
-        products = g.op.Conv(grouped, weights, bias, group=points, kernel_shape=[1, 1])
-        results = g.op.MatMul(maps.results, g.op.Reshape(products, [-1, points, out * count]))
+        grouped = g.op.Reshape(by_pair, [-1, point_pairs * channels, *tiles])
+        products = g.op.Conv(grouped, weights, bias, group=point_pairs, kernel_shape=[1, 1])
+        results = g.op.MatMul(maps.results, g.op.Reshape(products, [-1, point_pairs, out * count]))
         y = g.op.DepthToSpace(g.op.Reshape(results, [-1, tile**2 * out, *tiles]), blocksize=tile)
         return str(g.op.Slice(y, starts=[0, 0], ends=result, axes=[2, 3]) if any(excess) else y)
 
@@ -190,7 +203,7 @@ def _tile_example(points: Sequence[float], channels: int, size: tuple[int, int])
     Its weights are sines of squares, which need few characters in the text of the example.
     """
     maps, tile = transforms(tuple(points)), len(points) - 1
-    count, reach = len(maps.weights), tile + _SIZE - 1
+    point_pairs, span = len(maps.weights), tile + _WINDOW_SIZE - 1
     height, width = (-(-dim // tile) for dim in size)  # in tiles
     excess = [height * tile - size[0], width * tile - size[1]]
     image = f"float[1,{channels},{size[0]},{size[1]}]"
@@ -202,11 +215,11 @@ def _tile_example(points: Sequence[float], channels: int, size: tuple[int, int])
     sines = "r = Range(u, l, i) v0 = Mul(r, r) q = Sin(v0) w = Reshape(q, s)"
     targets = {
         "s0": (-1, 1, *size),
-        "s1": (-1, channels, count, height * width),
-        "s2": (-1, _SIZE**2),
+        "s1": (-1, channels, point_pairs, height * width),
+        "s2": (-1, _WINDOW_SIZE**2),
         "s3": (-1, channels, 1, 1),
-        "s4": (-1, count * channels, height, width),
-        "s5": (-1, count, channels * height * width),
+        "s4": (-1, point_pairs * channels, height, width),
+        "s5": (-1, point_pairs, channels * height * width),
         "s6": (-1, tile**2 * channels, height, width),
         "z": (0, 0),
         "e": size,
@@ -219,13 +232,13 @@ def _tile_example(points: Sequence[float], channels: int, size: tuple[int, int])
         )
     conv = (
         f"strides = [{tile}, {tile}], pads = [1, 1, {1 + excess[0]}, {1 + excess[1]}], "
-        f"kernel_shape = [{reach}, {reach}]"
+        f"kernel_shape = [{span}, {span}]"
     )
     nodes = (
         f"x0 = Reshape(x, s0) x1 = Conv <{conv}> (x0, k) x2 = Reshape(x1, s1) "
         "x3 = Transpose <perm = [0, 2, 1, 3]> (x2) w0 = Reshape(w, s2) "
         "wt = Transpose <perm = [1, 0]> (w0) w1 = MatMul(g, wt) w2 = Reshape(w1, s3) "
-        f"x4 = Reshape(x3, s4) p = Conv <group = {count}, kernel_shape = [1, 1]> (x4, w2) "
+        f"x4 = Reshape(x3, s4) p = Conv <group = {point_pairs}, kernel_shape = [1, 1]> (x4, w2) "
         "f = Reshape(p, s5) h = MatMul(m, f) j = Reshape(h, s6) "
         f"v = DepthToSpace <blocksize = {tile}> (j) y = Slice(v, z, e, a)"
     )
@@ -263,7 +276,7 @@ class ConvWinogradPattern(_Winograd):
     after = {"ConvWinograd4x4": "wide tiles save more multiplications"}
     exactness = "finite"  # an infinite element makes all results of its tile NaN
     points = (0.0, 1.0, -1.0)
-    least_channels = 96
+    min_multiplications = 96
 
     examples = (_tile_example(points, 192, (9, 7)),)
 
@@ -279,7 +292,7 @@ class ConvWinograd4x4Pattern(_Winograd):
     """
 
     exactness = "approximate"  # an infinite element also makes all results of its tile NaN
-    points = (0.0, _NEAR, -_NEAR, _FAR, -_FAR)  # these points near 1 have the least rounding error
-    least_channels = 40
+    points = (0.0, _SMALL_POINT, -_SMALL_POINT, _LARGE_POINT, -_LARGE_POINT)
+    min_multiplications = 40
 
     examples = (_tile_example(points, 80, (13, 16)),)
