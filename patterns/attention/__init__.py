@@ -1,1 +1,1 @@
-"""Attention: softmax(q · kᵀ) · v as one operator, and what it reads and writes."""
+"""Attention: softmax(q · kᵀ) · v as one operator, its operands and its results."""

@@ -11,26 +11,25 @@ from xoptim.match import GraphView, Match
 
 from .._folding import Array, constant, doubles, rounded
 
-_WIDE: Final = 4
-"""Bytes of float32. Weights of 16 bits become float32 before their squares are summed."""
+_FLOAT32_BYTES: Final = 4
+"""Weights of fewer bytes become float32 before their squares are summed."""
 
 
 def require_moderate(g: GraphView, bias: str, weight: str) -> None:
-    """Raise `Declined` unless a bias is stored in the model, and not much larger than x @ w.
+    """Raise `Declined` unless the bias of a linear layer x @ w + b is small compared with x @ w.
 
     A sum with a large bias loses digits of x @ w. The elements of x are assumed to be about 1. Then
-    x @ w is about as large as the norms of the columns of ``weight``.
+    x @ w is about as large as the norms of the columns of ``weight``. The bias may be 84 times as
+    large in float32, and 8 times in float16. Both constants must be finite, and stored in the
+    model. The weight must be a matrix.
     """
     dtype, shape = g.try_infer_type(bias), g.static_shape(weight)
-    if (
-        not is_float(dtype)
-        or shape is None
-        or len(shape) != 2
-        or not all(map(g.is_stored, (bias, weight)))
-    ):
+    if not is_float(dtype) or shape is None or len(shape) != 2:
+        raise Declined("the weight is not a matrix, or the bias is not in floating point")
+    if not all(map(g.is_stored, (bias, weight))):
         raise Declined("a bias or a weight is computed, or in more than 2 GiB of external data")
     matrix, largest = constant(g, weight), float(np.abs(doubles(g, bias)).max(initial=0))
-    matrix = matrix if matrix.dtype.itemsize >= _WIDE else matrix.astype(np.float32)
+    matrix = matrix if matrix.dtype.itemsize >= _FLOAT32_BYTES else matrix.astype(np.float32)
     limits = ml_dtypes.finfo(numpy_dtype(dtype))  # type: ignore[no-untyped-call]
     with np.errstate(all="ignore"):  # the sum is NaN or infinite where a weight is
         norm = float(np.einsum("ij,ij->j", matrix, matrix).max(initial=0)) ** 0.5
@@ -46,5 +45,5 @@ def output_bias(g: GraphView, m: Match) -> Array:
     """
     require_moderate(g, m.b, m.w)
     require_moderate(g, m.c, m.u)
-    term, present = doubles(g, m.b).reshape(-1) @ doubles(g, m.u), doubles(g, m.c)
-    return rounded(term + present, constant(g, m.c).dtype, terms=(term, present))
+    terms = (doubles(g, m.b).reshape(-1) @ doubles(g, m.u), doubles(g, m.c))
+    return rounded(terms[0] + terms[1], constant(g, m.c).dtype, terms=terms)

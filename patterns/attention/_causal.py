@@ -42,26 +42,29 @@ def causal(g: GraphView, mask: str, scores: Shape, past: Dim) -> VisibleKeys | N
     """
     array = g.get_computed_constant(mask)
     if array is not None:
-        return _written_out(array, scores, past)
-    conditions = () if not mask else _visible(g, mask)
+        return _causal_constant(array, scores, past)
+    conditions = () if not mask else _mask_conditions(g, mask)
     shape = g.try_infer_shape(mask) if mask else ()
     if conditions is None or shape is None:
         return None
-    is_one = scores[2] == 1
+    has_one_query = scores[2] == 1
     axes = {axis for condition in conditions for axis in condition.steps}
     if not axes <= {-1, -2} or any(shape[axis] != scores[axis] for axis in axes):
         return None
-    own = Affine(past, {-1: -1} if is_one else {-2: 1, -1: -1})
-    if own not in conditions and not is_one:
+    # The index of a query, plus the number of past keys, is at least the index of a visible key.
+    not_later = Affine(past, {-1: -1} if has_one_query else {-2: 1, -1: -1})
+    if not_later not in conditions and not has_one_query:
         return None
-    windows = {_window_of(condition, own) for condition in conditions if condition != own}
+    windows = {
+        _window_of(condition, not_later) for condition in conditions if condition != not_later
+    }
     if not windows:
         return VisibleKeys(-1)
     window = windows.pop()
     return VisibleKeys(window) if window is not None and not windows else None
 
 
-def _written_out(mask: Array, scores: Shape, past: Dim) -> VisibleKeys | None:
+def _causal_constant(mask: Array, scores: Shape, past: Dim) -> VisibleKeys | None:
     """The result of `causal` for a constant mask."""
     _, _, queries, keys = scores
     if not isinstance(queries, int) or not isinstance(keys, int) or not isinstance(past, int):
@@ -69,46 +72,46 @@ def _written_out(mask: Array, scores: Shape, past: Dim) -> VisibleKeys | None:
     visible = mask if mask.dtype == bool else mask == 0
     if not (visible | (mask <= ABSORBING)).all() or mask.ndim > 4:
         return None
-    full = np.broadcast_to(visible, (*visible.shape[:-2], queries, keys))
-    if not full.size:
+    pairs = np.broadcast_to(visible, (*visible.shape[:-2], queries, keys))
+    if not pairs.size:
         return None
-    rows = full.reshape(-1, queries, keys)
+    rows = pairs.reshape(-1, queries, keys)
     distances = past + np.arange(queries)[:, None] - np.arange(keys)
-    window = int(rows[0, -1].sum())
-    for number in (-1, window):
-        near = (distances < number) | (number < 0)
-        if number and (rows == (near & (distances >= 0))).all():
-            return VisibleKeys(number)
+    # There is no window, or it has as many keys as the last query sees, which are more than 0.
+    for window in (-1, int(rows[0, -1].sum())):
+        is_in_window = (distances < window) | (window < 0)
+        if window and (rows == (is_in_window & (distances >= 0))).all():
+            return VisibleKeys(window)
     return None
 
 
-def _window_of(condition: Affine, own: Affine) -> int | None:
+def _window_of(condition: Affine, not_later: Affine) -> int | None:
     """The number of keys that a query sees, if ``condition`` limits how far back they are.
 
-    ``own`` is the condition that a key is not later than the query.
+    ``not_later`` is the condition that a key is not later than the query.
     """
-    far = condition.plus(own)
-    if far.steps or not isinstance(far.start, int) or far.start < 0:
+    max_distance = condition.plus(not_later)
+    if max_distance.steps or not isinstance(max_distance.start, int) or max_distance.start < 0:
         return None
-    return far.start + 1
+    return max_distance.start + 1
 
 
-def _visible(g: GraphView, mask: str, depth: int = MAX_DEPTH) -> Conditions | None:
+def _mask_conditions(g: GraphView, mask: str, depth: int = MAX_DEPTH) -> Conditions | None:
     """The conditions under which an element of a mask is 0, or true; elsewhere it hides a key."""
     if g.try_infer_type(mask) == TensorProto.BOOL:
-        return _conditions(g, mask, depth)
+        return _boolean_conditions(g, mask, depth)
     if (number := uniform(g, mask)) is not None:
         return () if number == 0 else None
     node, shape = g.node_before(mask), g.try_infer_shape(mask)
     if node is None or node.domain or shape is None or not depth:
         return None
     if is_op(node, "Add"):
-        return _both(g, node, shape, lambda name: _visible(g, name, depth - 1))
+        return _of_operands(g, node, shape, lambda name: _mask_conditions(g, name, depth - 1))
     if is_op(node, "Mul"):
         return _scaled(g, node, depth)
     if is_op(node, "Where"):
         return _chosen(g, node, shape, depth)
-    return _moved(g, node, _visible(g, node.input[0], depth - 1))
+    return _moved(g, node, _mask_conditions(g, node.input[0], depth - 1))
 
 
 def _scaled(g: GraphView, node: Node, depth: int) -> Conditions | None:
@@ -116,7 +119,7 @@ def _scaled(g: GraphView, node: Node, depth: int) -> Conditions | None:
     for mask, factor in (node.input, node.input[::-1]):
         number = uniform(g, factor)
         if number is not None and 0.5 <= number <= 1:
-            return _visible(g, mask, depth - 1)
+            return _mask_conditions(g, mask, depth - 1)
     return None
 
 
@@ -127,15 +130,15 @@ def _chosen(g: GraphView, node: Node, shape: Shape, depth: int) -> Conditions | 
         number = uniform(g, low)
         if number is None or not number <= ABSORBING:
             continue
-        conditions = _conditions(g, condition, depth - 1)
+        conditions = _boolean_conditions(g, condition, depth - 1)
         if index:
             conditions = _negated(conditions)
-        mask_conditions = _visible(g, mask, depth - 1)
+        mask_conditions = _mask_conditions(g, mask, depth - 1)
         return _joined(g, shape, (condition, conditions), (mask, mask_conditions))
     return None
 
 
-def _conditions(g: GraphView, name: str, depth: int) -> Conditions | None:
+def _boolean_conditions(g: GraphView, name: str, depth: int) -> Conditions | None:
     """The conditions under which an element of a tensor of Booleans is true."""
     if (value := uniform(g, name)) is not None:
         return () if value else None
@@ -145,13 +148,16 @@ def _conditions(g: GraphView, name: str, depth: int) -> Conditions | None:
     if node.op_type in ("Less", "LessOrEqual", "Greater", "GreaterOrEqual"):
         return _compared(g, node, shape)
     if is_op(node, "And"):
-        return _both(g, node, shape, lambda operand: _conditions(g, operand, depth - 1))
+        return _of_operands(
+            g, node, shape, lambda operand: _boolean_conditions(g, operand, depth - 1)
+        )
     if is_op(node, "Not"):
-        return _negated(_conditions(g, node.input[0], depth - 1))
-    return _moved(g, node, _conditions(g, node.input[0], depth - 1))
+        return _negated(_boolean_conditions(g, node.input[0], depth - 1))
+    return _moved(g, node, _boolean_conditions(g, node.input[0], depth - 1))
 
 
 def _compared(g: GraphView, node: Node, shape: Shape) -> Conditions | None:
+    """The condition of a comparison of integers: a - b for a >= b, and a - b - 1 for a > b."""
     terms = [positions_of(g, operand) for operand in node.input]
     if not all(
         spreads(g, operand, shape, term) for operand, term in zip(node.input, terms, strict=True)
@@ -173,11 +179,12 @@ def _negated(conditions: Conditions | None) -> Conditions | None:
     return (Affine(-1, {}).plus(conditions[0], -1),)
 
 
-def _both(
-    g: GraphView, node: Node, shape: Shape, read: Callable[[str], Conditions | None]
+def _of_operands(
+    g: GraphView, node: Node, shape: Shape, conditions_of: Callable[[str], Conditions | None]
 ) -> Conditions | None:
+    """The conditions of both operands of an Add or And, whose result has the shape ``shape``."""
     first, second = node.input
-    return _joined(g, shape, (first, read(first)), (second, read(second)))
+    return _joined(g, shape, (first, conditions_of(first)), (second, conditions_of(second)))
 
 
 def _joined(g: GraphView, shape: Shape, *parts: tuple[str, Conditions | None]) -> Conditions | None:
@@ -196,7 +203,7 @@ def _joined(g: GraphView, shape: Shape, *parts: tuple[str, Conditions | None]) -
 
 
 def _moved(g: GraphView, node: Node, conditions: Conditions | None) -> Conditions | None:
-    """The conditions in the result of a node that moves its first operand."""
+    """The conditions in the result of a Transpose, Slice or other node that `moved` supports."""
     if conditions is None:
         return None
     results = [moved(g, node, condition) for condition in conditions]

@@ -21,9 +21,10 @@ def scores_of(g: PatternBuilder, q: Symbol, keys: Symbol, factor: Scalar, s: Sca
 def scale_of(g: GraphView, m: Match, like: str) -> float | None:
     """The product of all factors of the scores in a match of `scores_of`.
 
-    ``None`` if the product is not positive, or a factor adds axes to the queries.
+    ``None`` if the product is not positive, or a factor adds axes to ``like``.
     The choice ``scaled_queries`` of the match is ``"Mul"`` or ``"Div"`` if the queries have a
-    factor or divisor, the scalar ``first``. ``like`` is a tensor of the type of the scores.
+    factor or divisor, the scalar ``first``. ``like`` is a tensor of the type of the scores, such as
+    the queries.
     """
     scale: float | None = 1.0
     for name, operator in (

@@ -13,7 +13,7 @@ from .._nodes import axis_of, is_op
 from ._formula import heads_in
 
 
-class Shared(NamedTuple):
+class SharedHeads(NamedTuple):
     """Heads of keys or values, before they are repeated to the number of query heads.
 
     Attributes:
@@ -24,12 +24,12 @@ class Shared(NamedTuple):
     name: str
     shape: Shape
 
-    def written(self, g: PatternRewriter) -> str:
-        """The tensor with four axes."""
+    def with_four_axes(self, g: PatternRewriter) -> str:
+        """The tensor, after an Unsqueeze if it lacks the axis of a single head."""
         return self.name if g.info(self.name).rank == 4 else g.op.Unsqueeze(self.name, axes=[1])
 
 
-class Packed(NamedTuple):
+class PackedHeads(NamedTuple):
     """Heads before they are split off the features and repeated.
 
     Attributes:
@@ -41,12 +41,12 @@ class Packed(NamedTuple):
     heads: int
 
 
-def places_of(count: int, heads: int) -> np.ndarray:
-    """For each of ``heads`` query heads, the index of its key head, of ``count`` key heads."""
-    return np.arange(heads, dtype=np.int64) // (heads // count)
+def key_head_indices(key_heads: int, heads: int) -> np.ndarray:
+    """The index of the key head of each query head: 0, 0, 1, 1 for 2 key heads and 4 heads."""
+    return np.arange(heads, dtype=np.int64) // (heads // key_heads)
 
 
-def shared_heads(g: GraphView, name: str) -> Shared | None:
+def shared_heads(g: GraphView, name: str) -> SharedHeads | None:
     """The heads of a tensor (batch, heads, length, size) before each is repeated equally often.
 
     A Gather may repeat them, or Unsqueeze, Expand (or Tile) and Reshape. A single head may be
@@ -57,7 +57,9 @@ def shared_heads(g: GraphView, name: str) -> Shared | None:
         return None
     if is_op(node, "Expand", "Tile"):
         source = g.try_infer_shape(node.input[0])
-        shared = None if source is None or source[1:2] != (1,) else Shared(node.input[0], source)
+        shared = (
+            None if source is None or source[1:2] != (1,) else SharedHeads(node.input[0], source)
+        )
     else:
         shared = (
             _gathered(g, node, shape[1]) if is_op(node, "Gather") else _expanded(g, node, shape)
@@ -71,17 +73,25 @@ def shared_heads(g: GraphView, name: str) -> Shared | None:
     return shared
 
 
-def _gathered(g: GraphView, node: Node, heads: int) -> Shared | None:
-    source, places = g.try_infer_shape(node.input[0]), g.get_computed_constant(node.input[1])
+def _gathered(g: GraphView, node: Node, heads: int) -> SharedHeads | None:
+    source, indices = g.try_infer_shape(node.input[0]), g.get_computed_constant(node.input[1])
     count = source[1] if source is not None and len(source) == 4 and axis_of(g, node) == 1 else None
-    if source is None or places is None or not isinstance(count, int) or not count or heads % count:
+    if (
+        source is None
+        or indices is None
+        or not isinstance(count, int)
+        or not count
+        or heads % count
+    ):
         return None
     return (
-        Shared(node.input[0], source) if np.array_equal(places, places_of(count, heads)) else None
+        SharedHeads(node.input[0], source)
+        if np.array_equal(indices, key_head_indices(count, heads))
+        else None
     )
 
 
-def _expanded(g: GraphView, node: Node, shape: Shape) -> Shared | None:
+def _expanded(g: GraphView, node: Node, shape: Shape) -> SharedHeads | None:
     expand = g.node_before(node.input[0]) if is_op(node, "Reshape") else None
     if not is_op(expand, "Expand", "Tile") or not reshapes_as_inferred(g, node):
         return None
@@ -98,13 +108,13 @@ def _expanded(g: GraphView, node: Node, shape: Shape) -> Shared | None:
     if not isinstance(count, int) or not isinstance(shape[1], int) or not count or shape[1] % count:
         return None
     return (
-        Shared(unsqueeze.input[0], source)
+        SharedHeads(unsqueeze.input[0], source)
         if expanded == (*source[:2], shape[1] // count, *source[2:])
         else None
     )
 
 
-def packed_heads(g: GraphView, name: str) -> Packed | None:
+def packed_heads(g: GraphView, name: str) -> PackedHeads | None:
     """The source of a tensor (batch, heads, length, size).
 
     A Reshape splits the heads off the last axis of the source, and a Transpose moves them before
@@ -118,11 +128,13 @@ def packed_heads(g: GraphView, name: str) -> Packed | None:
     reshape = g.node_before(transpose.input[0])
     heads = heads_in(g, reshape.input[0], split) if is_op(reshape, "Reshape") else None
     return (
-        None if heads is None or not is_op(reshape, "Reshape") else Packed(reshape.input[0], heads)
+        None
+        if heads is None or not is_op(reshape, "Reshape")
+        else PackedHeads(reshape.input[0], heads)
     )
 
 
-def packed_keys(g: GraphView, keys: str, swapped: str, perm: Sequence[int]) -> Packed | None:
+def packed_keys(g: GraphView, keys: str, swapped: str, perm: Sequence[int]) -> PackedHeads | None:
     """`packed_heads` for transposed keys.
 
     A Transpose of ``keys`` by ``perm`` precedes or follows the Reshape that splits off the heads.
@@ -138,4 +150,4 @@ def packed_keys(g: GraphView, keys: str, swapped: str, perm: Sequence[int]) -> P
     if len(perm) == 4:
         keys = reshape.input[0] if is_op(reshape, "Reshape") else ""
     heads = heads_in(g, keys, split) if keys else None
-    return None if heads is None else Packed(keys, heads)
+    return None if heads is None else PackedHeads(keys, heads)

@@ -20,10 +20,11 @@ from .._nodes import is_op
 from .._selections import part_of
 from .._shapes import Movement, moved, movement_between
 
-_RANK: Final = 4
+_NUM_AXES: Final = 4
+"""Number of axes of tensors with their heads split off: queries, keys, values and scores."""
 _SCALING: Final = ("Mul", "Div")
-_STEPS: Final = 4
-"""Largest number of nodes between scores and Softmax: a factor, a bias, a mask."""
+_MAX_NODES: Final = 4
+"""Maximum number of nodes between scores and Softmax: Mul, Div, Add or Where."""
 _MAX_WEIGHT: Final = 2.0**32
 """Largest magnitude of a weight. With larger weights, sums in another order may overflow."""
 _GAIN: Final = 4
@@ -32,9 +33,9 @@ takes longer in a MatMul with few rows. At this limit, 32 queries take 0.14 of t
 keys, and 0.75 with 32 keys (16 heads, rank 512).
 """
 _MAX_LOSS: Final = 1.1
-"""Maximum ratio of all multiplications after and before, where there are few keys. One query and
-one key (1.01; rank 512) were measured to take 0.52 of the time, 8 queries and 8 keys (1.18; rank
-128) to take longer.
+"""Maximum ratio of all multiplications after and before, where there are few keys. At a ratio of
+1.01 (one query, one key, rank 512), the measured time is 0.52. At a ratio of 1.18 (8 queries, 8
+keys, rank 128), the rewrite was measured to be slower.
 """
 
 
@@ -78,16 +79,16 @@ def projection_of(g: GraphView, name: str, perm: Sequence[int]) -> Projection | 
     if not is_op(transpose, "Transpose") or permutation(g, transpose) != [*perm]:
         return None
     part, shape = transpose.input[0], g.try_infer_shape(transpose.input[0])
-    if shape is None or len(shape) != _RANK or not isinstance(shape[3], int):
+    if shape is None or len(shape) != _NUM_AXES or not isinstance(shape[3], int):
         return None
     split, start, end = part_of(g, part, 3)
     reshape = g.node_before(split)
     if not is_op(reshape, "Reshape"):
         return None
-    projecting = g.node_before(reshape.input[0])
-    if not is_op(projecting, "MatMul") or not g.is_constant(projecting.input[1]):
+    matmul = g.node_before(reshape.input[0])
+    if not is_op(matmul, "MatMul") or not g.is_constant(matmul.input[1]):
         return None
-    latents, weights = (g.try_infer_shape(operand) for operand in projecting.input)
+    latents, weights = (g.try_infer_shape(operand) for operand in matmul.input)
     split_shape = g.try_infer_shape(split)
     if latents is None or weights is None or split_shape is None or len(weights) != 2:
         return None
@@ -95,17 +96,17 @@ def projection_of(g: GraphView, name: str, perm: Sequence[int]) -> Projection | 
     rank = weights[0]
     if not isinstance(rank, int) or not isinstance(heads, int) or not isinstance(width, int):
         return None
-    if _without_one(latents) != (batch, length, rank) or weights[1] != heads * width:
+    if _sequence_shape(latents) != (batch, length, rank) or weights[1] != heads * width:
         return None
     if not g.is_exclusive(name) or not g.is_exclusive(part):
         return None
-    if g.is_constant(projecting.input[0]) or g.try_infer_type(name) != TensorProto.FLOAT:
+    if g.is_constant(matmul.input[0]) or g.try_infer_type(name) != TensorProto.FLOAT:
         return None
-    if not (np.abs(constant(g, projecting.input[1])) <= _MAX_WEIGHT).all():
+    if not (np.abs(constant(g, matmul.input[1])) <= _MAX_WEIGHT).all():
         return None
     return Projection(
-        latents=projecting.input[0],
-        weights=projecting.input[1],
+        latents=matmul.input[0],
+        weights=matmul.input[1],
         heads=heads,
         width=width,
         start=start,
@@ -117,11 +118,11 @@ def projection_of(g: GraphView, name: str, perm: Sequence[int]) -> Projection | 
     )
 
 
-def _without_one(shape: Shape) -> Shape | None:
-    """(batch, length, features) of a tensor, without an axis of 1 after the batch."""
-    if len(shape) == _RANK and shape[1] == 1:
+def _sequence_shape(shape: Shape) -> Shape | None:
+    """(batch, length, features), from this shape or (batch, 1, length, features)."""
+    if len(shape) == _NUM_AXES and shape[1] == 1:
         return shape[0], *shape[2:]
-    return shape if len(shape) == _RANK - 1 else None
+    return shape if len(shape) == _NUM_AXES - 1 else None
 
 
 def heads_shape(g: GraphView, name: str, projected: Projection) -> Shape | None:
@@ -130,7 +131,7 @@ def heads_shape(g: GraphView, name: str, projected: Projection) -> Shape | None:
     ``None`` where batch or heads differ from the batch or heads of the projection.
     """
     shape = g.try_infer_shape(name)
-    if shape is None or len(shape) != _RANK:
+    if shape is None or len(shape) != _NUM_AXES:
         return None
     return shape if shape[:2] == (projected.batch, projected.heads) else None
 
@@ -139,17 +140,17 @@ def saves(queries: Dim, projected: Projection) -> bool:
     """Whether queries are so few that it is faster not to project the latents.
 
     For n queries, the multiplications per key and head are (rank + n) · size with the projection
-    of the latents, and n · rank without it. For each head, n · rank · size more project the queries
-    or the result instead, which counts if there are few keys.
+    of the latents, and n · rank without it. Without it, each head also needs n · rank · size
+    multiplications to project the queries or the result. They count if there are few keys.
     """
     max_queries, max_keys = upper_bound(queries), upper_bound(projected.length)
     if not isinstance(max_queries, int):
         return False
     rank, size = projected.rank, projected.size
-    before, after = (rank + max_queries) * size, max_queries * rank
-    if isinstance(max_keys, int) and after * (max_keys + size) > _MAX_LOSS * before * max_keys:
+    old_cost, new_cost = (rank + max_queries) * size, max_queries * rank
+    if isinstance(max_keys, int) and new_cost * (max_keys + size) > _MAX_LOSS * old_cost * max_keys:
         return False
-    return _GAIN * after <= before
+    return _GAIN * new_cost <= old_cost
 
 
 class Rows(NamedTuple):
@@ -180,20 +181,20 @@ def rows_of(g: GraphView, shape: Shape, before: Dim, after: Dim) -> Rows | None:
     return None if join is None or split is None else Rows(join, split)
 
 
-def shared_product(
+def shared_mat_mul(
     g: PatternRewriter, x: str, rows: Rows, shared: str, outputs: int | Sequence[str] = 1
 ) -> str:
     """The MatMul of ``x`` (batch, heads, queries, n) by ``shared`` (batch, 1, n, m).
 
     The heads become rows of one matrix. ``outputs`` may be the name that the result must have.
     """
-    joined = moved(g, x, *rows.join)
-    return moved(g, g.op.MatMul(joined, shared), *rows.split, outputs=outputs)
+    matrix = moved(g, x, *rows.join)
+    return moved(g, g.op.MatMul(matrix, shared), *rows.split, outputs=outputs)
 
 
 def with_axis(g: PatternRewriter, projected: Projection) -> str:
     """The latents with shape (batch, 1, length, rank)."""
-    if g.info(projected.latents).rank == _RANK:
+    if g.info(projected.latents).rank == _NUM_AXES:
         return projected.latents
     return str(g.op.Unsqueeze(projected.latents, [1]))
 
@@ -233,7 +234,7 @@ def becomes_probabilities(g: GraphView, name: str) -> bool:
     infinite or NaN in any order of sums, and its probabilities are all NaN.
     """
     node = g.next_node(name)
-    for _ in range(_STEPS):
+    for _ in range(_MAX_NODES):
         if not g.is_exclusive(name) or not is_op(node, "Add", "Where", *_SCALING):
             break
         if node.op_type in _SCALING and g.get_constant_scalar(node.input[1]) in (None, 0):
@@ -248,7 +249,12 @@ def becomes_probabilities(g: GraphView, name: str) -> bool:
 def example(inputs: str, result: str, body: str) -> str:
     """The text of a graph with latents ``c`` of 4 features.
 
-    A MatMul by ``w`` projects them to 2 heads, each with 2 features and 4 features.
+    A MatMul by ``w`` projects the latents to 12 features: 2 heads of 2 + 4 features (``sizes``).
+
+    Args:
+        inputs: the declarations of the other inputs.
+        result: the type of the output ``y``.
+        body: the nodes.
     """
     weights = ", ".join(str((7 * number) % 11 - 5) for number in range(48))
     return (

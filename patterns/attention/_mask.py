@@ -27,13 +27,13 @@ _CALCULATING: Final = frozenset(
 """Operators whose results are finite if all floating-point operands are finite and nothing
 overflows.
 """
-_CHOOSING: Final = _MOVING | {"Add", "Concat", "Min", "Where"}
+_MASK_OPERATORS: Final = _MOVING | {"Add", "Concat", "Min", "Where"}
 """Operators whose results hold neither NaN nor +infinity if no operand holds one."""
 _BOUNDED: Final = _MOVING | {"Concat", "Max", "Min", "Where"}
 """Operators whose results are 0 or lie between the bounds of their operands."""
-_SHAPE_OF_AXES: Final = 15
+_SHAPE_START_OPSET: Final = 15
 """The first operator set in which Shape has the attributes ``start`` and ``end``."""
-_STEP: Final = np.nextafter(np.float32(1), np.float32(0))
+_MASK_FACTOR: Final = np.nextafter(np.float32(1), np.float32(0))
 """The factor of masks that `write_mask` writes: the largest float32 number below 1."""
 MAX_DEPTH: Final = 24
 """Maximum number of nodes in a row that are followed up the graph."""
@@ -81,7 +81,7 @@ def is_mask(g: GraphView, name: str, depth: int = MAX_DEPTH) -> bool:
         return array is not None and bool((array < np.inf).all())
     if node is None:
         return True
-    if node.domain or not depth or node.op_type not in _CHOOSING:
+    if node.domain or not depth or node.op_type not in _MASK_OPERATORS:
         return is_finite_mask(g, name)
     return all(
         is_mask(g, operand, depth - 1)
@@ -97,8 +97,10 @@ def lies_between(
 
     Integers and Booleans pass without a check: they are indices and conditions.
     """
-    if not depth or not is_float(g.try_infer_type(name)) or is_of_bits(g, name):
-        return bool(depth)
+    if not depth:
+        return False
+    if not is_float(g.try_infer_type(name)) or is_of_bits(g, name):
+        return True
     array, node = g.get_computed_constant(name), g.node_before(name)
     if array is not None:
         return bool(((array >= lower) & (array <= upper)).all())
@@ -158,11 +160,11 @@ def fits_scores(mask: Shape | None, scores: Shape) -> bool:
     )
 
 
-def has_keys(g: GraphView, masks: Sequence[str], scores: Shape, values: str) -> bool:
-    """Whether masks broadcast to the scores.
+def masks_fit_scores(g: GraphView, masks: Sequence[str], scores: Shape, values: str) -> bool:
+    """Whether masks broadcast to the scores, (batch, heads, queries, keys).
 
-    If the values have as many keys as the scores, the last axis of a mask is not checked. With
-    another size, the model could not run.
+    If the values have as many keys as the scores, the last axis of a mask is not checked: with a
+    mask for another number of keys, the original model fails.
     """
     shapes = [g.try_infer_shape(name) for name in masks]
     if not all(shape is not None and fits_scores(shape, scores) for shape in shapes):
@@ -222,10 +224,10 @@ def write_mask(
     array = g.get_computed_constant(mask)
     if marked:
         mask = g.op.Mul(
-            mask, g.op.Add(g.op.Mul(g.op.ReduceMax(mask, axes=[-1], keepdims=1), 0.0), _STEP)
+            mask, g.op.Add(g.op.Mul(g.op.ReduceMax(mask, axes=[-1], keepdims=1), 0.0), _MASK_FACTOR)
         )
     elif array is None or (array == np.finfo(np.float32).min).any():
-        mask = g.op.Mul(mask, _STEP)
+        mask = g.op.Mul(mask, _MASK_FACTOR)
     return stretch_mask(g, mask, stretched)
 
 
@@ -240,25 +242,26 @@ def read_mask(g: GraphView, name: str) -> str | None:
     if not is_op(product, "Mul"):
         return None
     for mask, factor in permutations(product.input):
-        is_step = g.get_constant_scalar(factor) == _STEP
-        if (is_step and is_finite_mask(g, mask)) or _is_mark(g, mask, g.node_before(factor)):
+        is_mask_factor = g.get_constant_scalar(factor) == _MASK_FACTOR
+        if (is_mask_factor and is_finite_mask(g, mask)) or _is_mark(g, mask, g.node_before(factor)):
             return mask
     return None
 
 
 def _is_mark(g: GraphView, mask: str, total: Node | None) -> bool:
-    """Whether a node computes ReduceMax(mask) · 0 + `_STEP`, the factor of a marked mask."""
-    product = _operand_beside(g, total, "Add", _STEP)
+    """Whether a node computes ReduceMax(mask) · 0 + `_MASK_FACTOR`, the factor of a marked mask."""
+    product = _operand_beside(g, total, "Add", _MASK_FACTOR)
     maxima = product and _operand_beside(g, g.node_before(product), "Mul", 0)
     node = g.node_before(maxima) if maxima else None
     if not is_op(node, "ReduceMax") or not node.get_attribute("keepdims", 1):
         return False
-    rows, shape, inner = node.input[0], g.try_infer_shape(node.input[0]), g.try_infer_shape(mask)
-    if not shape or not inner or reduced_axes(g, node) != {len(shape) - 1}:
+    rows, mask_shape = node.input[0], g.try_infer_shape(mask)
+    shape = g.try_infer_shape(rows)
+    if not shape or not mask_shape or reduced_axes(g, node) != {len(shape) - 1}:
         return False
     unsqueeze = g.node_before(rows)
     is_unsqueezed = is_op(unsqueeze, "Unsqueeze") and unsqueeze.input[0] == mask
-    return rows == mask or (is_unsqueezed and shape[-len(inner) :] == inner)
+    return rows == mask or (is_unsqueezed and shape[-len(mask_shape) :] == mask_shape)
 
 
 def _operand_beside(g: GraphView, node: Node | None, op_type: str, number: float) -> str | None:
@@ -283,19 +286,23 @@ def stretch_mask(g: PatternRewriter, mask: str, stretched: Sequence[tuple[Source
 
 def _length(g: PatternRewriter, sources: Sequence[Source]) -> np.ndarray | str:
     """The sum of lengths as a vector of one element; 1 without sources."""
-    number = sum(size for name, axis in sources if isinstance(size := g.get_shape(name)[axis], int))
-    symbolic = [
+    static_length = sum(
+        size for name, axis in sources if isinstance(size := g.get_shape(name)[axis], int)
+    )
+    symbolic_axes = [
         (name, axis) for name, axis in sources if not isinstance(g.get_shape(name)[axis], int)
     ]
-    total = "" if symbolic else np.array([number if sources else 1], dtype=np.int64)
-    for name, axis in symbolic:
+    total = "" if symbolic_axes else np.array([static_length if sources else 1], dtype=np.int64)
+    for name, axis in symbolic_axes:
         length = _size(g, name, axis)
         total = g.op.Add(total, length) if isinstance(total, str) and total else length
-    return g.op.Add(total, np.array([number], dtype=np.int64)) if symbolic and number else total
+    if symbolic_axes and static_length:
+        return g.op.Add(total, np.array([static_length], dtype=np.int64))
+    return total
 
 
 def _size(g: PatternRewriter, name: str, axis: int) -> str:
     """The length of an axis as a vector of one element."""
-    if g.main_opset >= _SHAPE_OF_AXES:
+    if g.main_opset >= _SHAPE_START_OPSET:
         return str(g.op.Shape(name, start=axis, end=axis + 1))
     return str(g.op.Gather(g.op.Shape(name), np.array([axis], dtype=np.int64)))

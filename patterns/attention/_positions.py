@@ -15,7 +15,8 @@ from .._folding import Array
 from .._nodes import is_op, permutation
 from .._operators import ELEMENTWISE, MOVING, STRETCHING
 
-_DEPTH: Final = 32
+_MAX_DEPTH: Final = 32
+"""Maximum number of nodes in a row that are followed up the graph."""
 _MAX_ELEMENTS: Final = 1 << 16
 """Constants of more elements are not read."""
 
@@ -40,7 +41,7 @@ class Affine(NamedTuple):
         return Affine(self.start + factor * other.start, nonzero)
 
 
-def positions_of(g: GraphView, name: str, depth: int = _DEPTH) -> Affine | None:
+def positions_of(g: GraphView, name: str, depth: int = _MAX_DEPTH) -> Affine | None:
     """The integers of a tensor; ``None`` where they are not known to be affine."""
     info = g.info(name)
     if not is_integer(info.dtype) or info.shape is None or not depth:
@@ -60,29 +61,31 @@ def positions_of(g: GraphView, name: str, depth: int = _DEPTH) -> Affine | None:
         return Affine(start.start, {} if info.shape == (1,) else {-1: delta[0]})
     if node.op_type in ("Add", "Sub"):
         terms = [positions_of(g, operand, depth - 1) for operand in node.input]
-        spread = [
+        first, second = terms
+        if first is None or second is None:
+            return None
+        if not all(
             spreads(g, operand, info.shape, term)
             for operand, term in zip(node.input, terms, strict=True)
-        ]
-        first, second = terms
-        if first is None or second is None or not all(spread):
+        ):
             return None
         return first.plus(second, 1 if node.op_type == "Add" else -1)
     if is_op(node, "CumSum"):
         return _counted(g, node)
-    inner = positions_of(g, node.input[0], depth - 1) if node.input else None
-    return None if inner is None else moved(g, node, inner)
+    positions = positions_of(g, node.input[0], depth - 1) if node.input else None
+    return None if positions is None else moved(g, node, positions)
 
 
 def _of_constant(array: Array) -> Affine | None:
     axes = [axis for axis, size in enumerate(array.shape) if size > 1]
     if len(axes) > 1 or not array.size:
         return None
-    flat = array.ravel().astype(np.int64)
-    steps = np.unique(np.diff(flat))
+    elements = array.ravel().astype(np.int64)
+    steps = np.unique(np.diff(elements))
     if steps.size > 1:
         return None
-    return Affine(int(flat[0]), {axes[0] - array.ndim: int(steps[0])} if axes and steps[0] else {})
+    axis_steps = {axes[0] - array.ndim: int(steps[0])} if axes and steps[0] else {}
+    return Affine(int(elements[0]), axis_steps)
 
 
 def _counted(g: GraphView, node: Node) -> Affine | None:
@@ -108,7 +111,11 @@ def spreads(g: GraphView, name: str, shape: Shape, numbers: Affine | None) -> bo
 
 
 def moved(g: GraphView, node: Node, numbers: Affine) -> Affine | None:
-    """The same numbers in the result of a node that moves its first operand."""
+    """The integers in the result of a node whose first operand holds ``numbers``.
+
+    The node is a Cast, Identity, Expand, Unsqueeze, Squeeze, Reshape, Transpose or Slice. ``None``
+    for other nodes, and where the integers are not known to be affine in the indices of the result.
+    """
     source, result = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
     if source is None or result is None:
         return None
@@ -121,7 +128,9 @@ def moved(g: GraphView, node: Node, numbers: Affine) -> Affine | None:
     if is_op(node, "Transpose"):
         perm = permutation(g, node)
         rank = len(source)
-        new_axes = {} if perm is None else {axis - rank: to - rank for to, axis in enumerate(perm)}
+        new_axes = (
+            {} if perm is None else {axis - rank: index - rank for index, axis in enumerate(perm)}
+        )
         return (
             Affine(numbers.start, {new_axes[a]: step for a, step in numbers.steps.items()})
             if perm
@@ -132,11 +141,11 @@ def moved(g: GraphView, node: Node, numbers: Affine) -> Affine | None:
 
 def _reshaped(numbers: Affine, source: Shape, result: Shape) -> Affine | None:
     """The numbers after axes of size 1 were added or dropped."""
-    before = [axis - len(source) for axis, size in enumerate(source) if size != 1]
-    after = [axis - len(result) for axis, size in enumerate(result) if size != 1]
-    if [source[axis] for axis in before] != [result[axis] for axis in after]:
+    source_axes = [axis - len(source) for axis, size in enumerate(source) if size != 1]
+    result_axes = [axis - len(result) for axis, size in enumerate(result) if size != 1]
+    if [source[axis] for axis in source_axes] != [result[axis] for axis in result_axes]:
         return None
-    new_axes = dict(zip(before, after, strict=True))
+    new_axes = dict(zip(source_axes, result_axes, strict=True))
     return Affine(
         numbers.start,
         {new_axes[axis]: step for axis, step in numbers.steps.items() if axis in new_axes},
@@ -161,7 +170,7 @@ def _cut(g: GraphView, node: Node, numbers: Affine, rank: int) -> Affine | None:
     return numbers
 
 
-def uniform(g: GraphView, name: str, depth: int = _DEPTH) -> Any:
+def uniform(g: GraphView, name: str, depth: int = _MAX_DEPTH) -> Any:
     """The value of all elements of a tensor, as an array of rank 0.
 
     ``None`` if the elements are not known to be equal.

@@ -1,4 +1,4 @@
-"""GroupQueryAttention for attention that is written as separate operators: sinks, capped scores."""
+"""GroupQueryAttention for attention as separate operators, with attention sinks or a softcap."""
 
 from typing import Any, ClassVar, Final
 
@@ -23,7 +23,7 @@ def example(numbers: str, weights: str, attributes: str, sinks: str = "") -> tup
         attributes: attributes of the operator, besides the heads and the window.
         sinks: a constant for the operator, ``float[4] h = {...}``; none by default.
     """
-    move, last = "Transpose <perm = [0, 2, 1, 3]>", ", , , , , h" if sinks else ""
+    move, sink_operands = "Transpose <perm = [0, 2, 1, 3]>", ", , , , , h" if sinks else ""
     before = (
         "agraph (float[1,3,32] q, float[1,3,16] k, float[1,3,16] v, float[1,2,1,8] e, "
         "float[1,2,1,8] f) => (float[1,3,32] y, float[1,2,4,8] i, float[1,2,4,8] j) "
@@ -40,7 +40,7 @@ def example(numbers: str, weights: str, attributes: str, sinks: str = "") -> tup
         f"<{sinks}{', ' if sinks else ''}int32[1] t = {{4}}, int32[1] l = {{3}}> "
         "{ s = Shape <start = 0, end = 1> (q) n = Expand(l, s) y, i, j = "
         "com.microsoft.GroupQueryAttention <num_heads = 4, kv_num_heads = 2, "
-        f"{attributes}, local_window_size = 2> (q, k, v, e, f, n, t{last}) }}"
+        f"{attributes}, local_window_size = 2> (q, k, v, e, f, n, t{sink_operands}) }}"
     )
     return before, after
 
@@ -62,19 +62,20 @@ class _ScoresGroupQueryAttention(GroupQueryAttentionPattern):
         past_key: Symbol,
         past_value: Symbol,
     ) -> tuple[Symbol, Symbol, Symbol]:
-        # The rotation is chosen last: each variant with it is tried before the same without it.
+        # `rotated` makes the last choice: for each scaling and repetition, the engine first looks
+        # for rotary embeddings, and then for the same graph without them.
         scaling = g.choice("scaling", "", "Mul", "Div")
         repetition = g.choice("repetition", "", "Gather", "Expand")
         queries, keys = self.rotated(g, q, k)
-        third = g.any_of(-2, 2)
-        moved = [
+        axis = g.any_of(-2, 2)
+        query_heads, key_heads, value_heads = (
             g.op.Transpose(g.op.Reshape(x, g.symbol(), attributes=ANY), perm=_PERM)
             for x in (queries, keys, v)
-        ]
-        present_key = g.op.Concat(past_key, moved[1], axis=third)
-        present_value = g.op.Concat(past_value, moved[2], axis=third)
+        )
+        present_key = g.op.Concat(past_key, key_heads, axis=axis)
+        present_value = g.op.Concat(past_value, value_heads, axis=axis)
         keys, values = (_repeated(g, x, repetition) for x in (present_key, present_value))
-        scores = g.op.MatMul(moved[0], g.op.Transpose(keys, perm=[0, 1, 3, 2]))
+        scores = g.op.MatMul(query_heads, g.op.Transpose(keys, perm=[0, 1, 3, 2]))
         if scaling:
             scores = getattr(g.op, scaling)(scores, g.constant("s", scalar=True))
         weights = self.weights(g, scores, mask)
@@ -103,19 +104,19 @@ def attributes_of(g: GraphView, m: Match) -> dict[str, Any] | None:
 
     ``None`` if the shapes or the scale of the match do not correspond to an Attention.
     """
-    moved = [node for node in m.nodes if node.op_type == "Transpose"]
-    queries, keys, values = (g.try_infer_shape(node.output[0]) for node in moved[:3])
+    transposes = [node for node in m.nodes if node.op_type == "Transpose"]
+    queries, keys, values = (g.try_infer_shape(node.output[0]) for node in transposes[:3])
     if queries is None or keys is None or values != keys:
         return None
     batch, heads, length, size = queries
     groups = keys[1]
     if keys != (batch, groups, length, size):
         return None
-    packed = ((m.q, heads), (m.k, groups), (m.v, groups), (m.outputs[0], heads))
-    if any(g.try_infer_shape(name) != (batch, length, count * size) for name, count in packed):
+    head_counts = ((m.q, heads), (m.k, groups), (m.v, groups), (m.outputs[0], heads))
+    if any(g.try_infer_shape(name) != (batch, length, count * size) for name, count in head_counts):
         return None
-    products = [node for node in m.nodes if node.op_type == "MatMul"]
-    for name in (moved[3].input[0], products[1].input[1]):
+    matmuls = [node for node in m.nodes if node.op_type == "MatMul"]
+    for name in (transposes[3].input[0], matmuls[1].input[1]):
         shared = shared_heads(g, name) if m.repetition else None
         if (heads if shared is None else shared.shape[1]) != groups:
             return None

@@ -32,7 +32,7 @@ from ._formula import (
     scores_shape,
 )
 from ._groups import shared_heads
-from ._mask import has_keys, is_finite_mask, lies_between, stretched_by, write_mask
+from ._mask import is_finite_mask, lies_between, masks_fit_scores, stretched_by, write_mask
 
 _MAX_KEYS: Final = 1024
 """Number of keys above which the operator is slower than the separate nodes on onnxruntime's CPU
@@ -51,9 +51,10 @@ class AttentionPattern(EasyPatternOptimization):
     expanded, once for all layers. If a mask hides all keys of a query by -infinity, the separate
     nodes give NaN, but onnxruntime's operator gives 0. Such a row of the mask becomes NaN. Tensors
     (length, batch, ...), as in torch.nn modules, keep their Transposes.
-    Why: the scores are neither stored nor read four times. With 8 heads of 64 features, one thread
-    of onnxruntime's CPU provider takes 0.60 of the time for 16 queries and keys, 0.91 for 512 and
-    1.08 for 2048. A mask changes this little. One query takes 0.48 with 64 keys and 0.37 with 512.
+    Why: the separate nodes store the scores, and read them four times. With 8 heads of 64 features,
+    one thread of onnxruntime's CPU provider takes 0.60 of the time for 16 queries and keys, 0.91
+    for 512 and 1.08 for 2048. A mask changes this little. One query takes 0.48 with 64 keys and
+    0.37 with 512.
     Refuses when:
     1. the shapes are unknown, or batches or heads of q, k and v differ: the operator does not
        broadcast batches.
@@ -127,7 +128,8 @@ class AttentionPattern(EasyPatternOptimization):
         if not self._can_mask(g, m, scores):  # (5)
             return self.none(
                 matmul,
-                msg="the mask does not broadcast to the scores, or its values may be large",
+                msg="the mask does not broadcast to the scores, or may hold NaN or numbers out of "
+                "range",
             )
         if g.try_infer_type(m.q) != TensorProto.FLOAT or not runs(g, "Attention", m.q):  # (8)
             return self.none(matmul, msg="no precise kernel for this element type")
@@ -177,7 +179,7 @@ class AttentionPattern(EasyPatternOptimization):
         ):
             # (6) the sum of bias and mask is rounded before the scores are added to it
             return False
-        return has_keys(g, self.masks(m), scores, m.v)
+        return masks_fit_scores(g, self.masks(m), scores, m.v)
 
     def masks(self, m: Match) -> list[str]:
         """The tensors that are added to the scores."""

@@ -77,8 +77,9 @@ class AddMatMulSoftmaxPattern(_AttentionBias):
         _require_last_axis(g, softmax, m.axis)  # (1)
         if m.masked and g.try_infer_type(m.mask) == TensorProto.FLOAT16:  # (4)
             return self.none(softmax, msg="a score plus a float16 mask may overflow")
-        add, first, second = m.nodes[1:4]
-        keys, split = g.try_infer_shape(second.output[0]), g.try_infer_shape(first.output[0])
+        # The Reshape and the Transpose that split off the heads, in either order.
+        add, first_node, last_node = m.nodes[1:4]
+        keys, split = (g.try_infer_shape(node.output[0]) for node in (last_node, first_node))
         heads = None if keys is None or split is None else (keys[1:3] if m.early else split[2:])
         if heads is None or not _spreads_over_heads(g, m.b, add.output[0], heads):  # (2)
             return self.none(
@@ -87,7 +88,7 @@ class AddMatMulSoftmaxPattern(_AttentionBias):
             )
         # (2)
         if m.early and (keys is None or split is None or len(keys) != 4 or keys[3] != split[2]):
-            return self.none(second, msg="the bias may differ along the axis of the keys")
+            return self.none(last_node, msg="the bias may differ along the axis of the keys")
         require_moderate(g, m.b, m.w)  # (3)
         return True
 
@@ -158,10 +159,12 @@ class AddSoftmaxMatMulPattern(_AttentionBias):
         return g.op.Add(g.op.MatMul(merged, u), c)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        _, add, reshape, softmax, transpose, _, back, merge, *_ = m.nodes
+        _, add, reshape, softmax, transpose, _, result_transpose, result_reshape, *_ = m.nodes
         _require_last_axis(g, softmax, m.axis)  # (1)
         values = g.try_infer_shape(transpose.output[0])
-        result, shape = g.try_infer_shape(back.output[0]), g.try_infer_shape(merge.output[0])
+        result, shape = (
+            g.try_infer_shape(node.output[0]) for node in (result_transpose, result_reshape)
+        )
         layer, weight, features = (
             g.try_infer_shape(add.output[0]),
             g.static_shape(m.u),
@@ -176,16 +179,16 @@ class AddSoftmaxMatMulPattern(_AttentionBias):
             or not weight
             or not features
         ):
-            return self.none(back, msg="a shape is unknown")
+            return self.none(result_transpose, msg="a shape is unknown")
         if not is_nonzero(values[2]) and values[2] != result[1]:  # (1)
             return self.none(softmax, msg="there may be queries but no keys")
         if not _spreads_over_heads(g, m.b, add.output[0], (values[1], values[3])):  # (2)
             return self.none(reshape, msg="the bias is not one value per feature of a head")
         is_merged = result[2:] == (values[1], values[3]) and shape == (*result[:2], *features[-1:])
         if not is_merged or (values[0], values[2]) != layer[:2]:  # (2)
-            return self.none(merge, msg="axes other than the heads are split or merged")
+            return self.none(result_reshape, msg="axes other than the heads are split or merged")
         if len(weight) != 2 or weight[0] != features[-1]:  # (2)
-            return self.none(merge, msg="no linear layer follows the attention")
+            return self.none(result_reshape, msg="no linear layer follows the attention")
         return m.derive(bias=output_bias(g, m))  # (3), (4)
 
     def apply_pattern(
@@ -238,19 +241,7 @@ def _spreads_over_heads(g: GraphView, bias: str, biased: str, heads: Sequence[Di
         heads: the number of heads that the features are split into, and the features of a head.
     """
     shape, layer = g.static_shape(bias), g.try_infer_shape(biased)
-    if (
-        not shape
-        or layer is None
-        or len(layer) != 3
-        or len(heads) != 2
-        or not all(isinstance(dim, int) for dim in heads)
-    ):
+    sizes = [dim for dim in heads if isinstance(dim, int)]
+    if not shape or layer is None or len(layer) != 3 or not len(heads) == len(sizes) == 2:
         return False
-    return (
-        len(shape) <= 3
-        and math.prod(shape)
-        == shape[-1]
-        == layer[-1]
-        == math.prod(int(str(dim)) for dim in heads)
-        > 0
-    )
+    return len(shape) <= 3 and math.prod(shape) == shape[-1] == layer[-1] == math.prod(sizes) > 0

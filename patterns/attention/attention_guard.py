@@ -19,7 +19,7 @@ from .._nodes import is_op
 from .._shapes import uniform_value
 from ._mask import lies_between
 
-_MOVES: Final = 3
+_MAX_NODES: Final = 3
 """Maximum number of nodes up to the guarded tensor: the Attention, a Transpose and a Reshape."""
 _MAX_MASK: Final = 1e30
 """Largest number of a mask. The kernel gives NaN for numbers near the largest float32 number."""
@@ -37,7 +37,7 @@ class AttentionGuardPattern(EasyPatternOptimization):
     Refuses when:
     1. z is not the result of an Attention, with its heads possibly moved and merged.
     2. the mask may be +infinity, NaN or above 1e30, or is Boolean.
-    3. the replacement of NaN is neither 0 nor a product with 0.
+    3. the replacement of NaN is neither 0 nor a product with 0, or may have a larger shape than z.
     4. the type is not float32: in 16 bits, a score plus a number of the mask may overflow.
     """
 
@@ -61,10 +61,9 @@ class AttentionGuardPattern(EasyPatternOptimization):
             is_float(g.try_infer_type(mask)) and lies_between(g, mask, -math.inf, _MAX_MASK)
         ):
             return self.none(attention, msg="the mask is Boolean, or may be infinite or above 1e30")
-        if g.try_infer_shape(m.z) is None or g.try_infer_shape(m.outputs[0]) != g.try_infer_shape(
-            m.z
-        ):
-            return self.none(m.nodes[0], msg="the replacement of NaN has another shape")
+        shape = g.try_infer_shape(m.z)
+        if shape is None or g.try_infer_shape(m.outputs[0]) != shape:  # (3)
+            return self.none(m.nodes[0], msg="the replacement of NaN may have another shape")
         # (3)
         return _is_zero(g, m.c) or self.none(m.nodes[1], msg="the value in place of NaN is not 0")
 
@@ -94,7 +93,7 @@ class AttentionGuardPattern(EasyPatternOptimization):
 
 def _attention(g: GraphView, name: str) -> Node | None:
     """The Attention whose first result becomes ``name``, possibly by a Transpose and a Reshape."""
-    for _ in range(_MOVES):
+    for _ in range(_MAX_NODES):
         node = g.node_before(name)
         if is_op(node, "Attention"):
             return node if node.output[0] == name else None

@@ -86,7 +86,10 @@ class AttentionHeadsPattern(EasyPatternOptimization):
         if not are_known or heads[1][0] != heads[2][0]:  # (1)
             return self.none(attention, msg="the heads are unknown, or have one feature each")
         if any(m.others[:2]) and not m.past:  # (2)
-            return self.none(attention, msg="the keys or values are read as well")
+            return self.none(
+                attention,
+                msg="present_key or present_value has consumers, but there is no past_key",
+            )
         return m.derive(heads=heads)
 
     def apply_pattern(
@@ -113,13 +116,14 @@ class AttentionHeadsPattern(EasyPatternOptimization):
             packed += [merge(k, keys, m["k_perm"]), merge(v, values, m["v_perm"])]
         caches = (past_key, past_value) if m["past"] else ()
         counts = {"q_num_heads": queries[0], "kv_num_heads": keys[0]}
-        others = [name and g.unique_name("attention_out") for name in m["others"]]
-        names = [g.unique_name("attention_out"), *others]
+        # present_key, present_value and the scores; an empty name omits a result.
+        extra_names = [name and g.unique_name("attention_out") for name in m["others"]]
+        names = [g.unique_name("attention_out"), *extra_names]
         g.op.Attention(*packed, mask, *caches, outputs=names, **{**m["attributes"], **counts})
         y = names[0]
         if m["y_perm"] == TO_SEQUENCE_FIRST:
             y = g.op.Transpose(y, perm=[1, 0, 2])
-        return (g.op.Reshape(y, np.array([0, 0, *result], dtype=np.int64)), *others)
+        return (g.op.Reshape(y, np.array([0, 0, *result], dtype=np.int64)), *extra_names)
 
     _moved = "c = Transpose <perm = [0, 2, 1, 3]> (q) d = Transpose <perm = [0, 2, 1, 3]> (k)"
     _first = "c = Transpose <perm = [1, 2, 0, 3]> (q) d = Transpose <perm = [1, 2, 0, 3]> (k)"

@@ -42,7 +42,7 @@ class AddAttentionPattern(_AttentionOperatorBias):
     take 0.97 to 0.99 of the time for 1 to 1024 keys on one thread of onnxruntime's CPU provider.
     Refuses when:
     1. the bias is not one number for each feature, or the keys are not of rank 3.
-    2. another node reads the scores, or the attention has a softcap.
+    2. the attention also returns present keys and values or the scores, or has a softcap.
     3. a weight or the bias is not finite, or not stored in the model itself.
        Or the bias is large: sums with a large bias are rounded more.
     """
@@ -65,7 +65,7 @@ class AddAttentionPattern(_AttentionOperatorBias):
         if not _is_for_each_feature(g, m.b, add):  # (1)
             return self.none(add, msg="the bias is not one value per feature of a head")
         if any(attention.output[1:]) or m.attributes.get("softcap", 0):  # (2)
-            return self.none(attention, msg="the scores are read as well, or softcap is set")
+            return self.none(attention, msg="the attention has other results, or softcap is set")
         require_moderate(g, m.b, m.w)  # (3)
         return True
 

@@ -42,7 +42,7 @@ class BatchHeadsPattern(EasyPatternOptimization):
 
     exactness = "rounding"
     min_opset = 5
-    derives = ("heads", "sizes", "merged", "hidden")
+    derives = ("heads", "sizes", "merged", "mask_and_target")
 
     def match_pattern(
         self,
@@ -65,13 +65,13 @@ class BatchHeadsPattern(EasyPatternOptimization):
         scores = g.op.MatMul(queries, moved(k, [1, 2, 0]))
         if scaled == "scores":
             scores = getattr(g.op, scaling)(scores, s)
-        weights = g.op.Softmax(self._hidden(g, scores, mask), axis=g.any_of(-1, 2))
+        weights = g.op.Softmax(self._masked(g, scores, mask), axis=g.any_of(-1, 2))
         y = g.op.Transpose(g.op.MatMul(weights, moved(v, [1, 0, 2])), perm=[1, 0, 2])
-        if g.option("shown"):
+        if g.option("shown"):  # The weights are a result, with the axes of batch and heads split.
             return y, g.op.Reshape(weights, g.symbol(), attributes=ANY)
         return (y,)
 
-    def _hidden(self, g: PatternBuilder, scores: Symbol, mask: Symbol) -> Symbol:
+    def _masked(self, g: PatternBuilder, scores: Symbol, mask: Symbol) -> Symbol:
         """The scores with a mask, which the model may apply after a Reshape to rank 4."""
         masking = g.choice("masking", "", "Add", "Add split", "Where split")
         if not masking:
@@ -79,12 +79,12 @@ class BatchHeadsPattern(EasyPatternOptimization):
         if masking == "Add":
             return g.op.Add(scores, mask)
         split = g.op.Reshape(scores, g.symbol(), attributes=ANY)
-        hidden = (
+        masked_scores = (
             g.op.Add(split, mask)
             if masking == "Add split"
             else g.op.Where(mask, g.symbol("low"), split)
         )
-        return g.op.Reshape(hidden, g.symbol(), attributes=ANY)
+        return g.op.Reshape(masked_scores, g.symbol(), attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         scores, matmul = (node for node in m.nodes if node.op_type == "MatMul")
@@ -100,13 +100,17 @@ class BatchHeadsPattern(EasyPatternOptimization):
         scores_shape = (batch, heads, length, keys[0])
         if not self._have_axes_of_scores(g, m, scores_shape):  # (3)
             return self.none(scores, msg="the mask has other axes than the scores")
-        hidden = self._mask(g, m, scores_shape)
+        mask_and_target = self._mask(g, m, scores_shape)
         result = (length, batch, heads, values[3])
         target = reshape_target(g, result, (length, batch * heads, values[3]))
-        if hidden is None or target is None:  # (3)
-            return self.none(scores, msg="an axis cannot be split by a constant")
+        if mask_and_target is None or target is None:  # (3)
+            return self.none(
+                scores,
+                msg="the mask does not broadcast to the scores, or a Reshape needs a computed "
+                "target",
+            )
         sizes = [size, keys[3], values[3]]
-        return m.derive(heads=heads, sizes=sizes, merged=target, hidden=hidden)
+        return m.derive(heads=heads, sizes=sizes, merged=target, mask_and_target=mask_and_target)
 
     def _split_of(self, g: GraphView, m: Match, name: str) -> Shape | None:
         """The shape (length, batch, heads, size) of queries, keys or values with their heads split.
@@ -122,28 +126,28 @@ class BatchHeadsPattern(EasyPatternOptimization):
         split = g.node_before(transpose.input[0])
         if split is None:
             return None
-        packed, merged = g.try_infer_shape(split.input[0]), g.try_infer_shape(transpose.input[0])
-        if packed is None or merged is None or len(packed) != 3 or len(merged) != 3:
+        shape, split_shape = (g.try_infer_shape(node.input[0]) for node in (split, transpose))
+        if shape is None or split_shape is None or len(shape) != 3 or len(split_shape) != 3:
             return None
-        length, batch, width = packed
-        size = merged[2]
+        length, batch, width = shape
+        size = split_shape[2]
         if not isinstance(width, int) or not isinstance(size, int) or size < 1 or width % size:
             return None
         heads = width // size
-        is_split = heads > 0 and merged == (length, batch * heads, size)
+        is_split = heads > 0 and split_shape == (length, batch * heads, size)
         return (length, batch, heads, size) if is_split else None
 
     def _have_axes_of_scores(self, g: GraphView, m: Match, scores_shape: Shape) -> bool:
         """Whether tensors of rank 4 in the match have the shape (batch, heads, queries, keys)."""
         names = [m.outputs[1]] if m.shown else []
         if m.masking in ("Add split", "Where split"):
-            hidden = next(node for node in m.nodes if is_op(node, "Add", "Where"))
+            mask_node = next(node for node in m.nodes if is_op(node, "Add", "Where"))
             scores = next(
                 node.output[0]
                 for node in m.nodes
-                if is_op(node, "Reshape") and node.output[0] in hidden.input
+                if is_op(node, "Reshape") and node.output[0] in mask_node.input
             )
-            names += [hidden.output[0], scores]
+            names += [mask_node.output[0], scores]
         return all(g.try_infer_shape(name) == scores_shape for name in names)
 
     def _mask(self, g: GraphView, m: Match, scores_shape: Shape) -> tuple[str, list[int]] | None:
@@ -185,7 +189,7 @@ class BatchHeadsPattern(EasyPatternOptimization):
         scores = g.op.MatMul(queries, moved(k, sizes[1], _SWAPPED))
         if m["scaled"] == "scores":
             scores = getattr(g.op, m["scaling"])(scores, s)
-        mask, target = m["hidden"]
+        mask, target = m["mask_and_target"]
         if target:
             mask = g.op.Reshape(mask, np.array(target, dtype=np.int64))
         if m["masking"] == "Where split":

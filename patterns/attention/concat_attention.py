@@ -59,10 +59,9 @@ class ConcatAttentionPattern(EasyPatternOptimization):
             return self.none(m.nodes[-1], msg="the attention is causal")
         shapes = [g.try_infer_shape(name) for name in (m.past_key, m.past_value, m.k, m.v)]
         past_key, past_value, k, v = (() if shape is None else shape[2:3] for shape in shapes)
-        if past_key != past_value and k != v:  # (5)
-            return self.none(
-                m.nodes[-1], msg="the number of past keys may differ from that of past values"
-            )
+        # (5) An Attention has as many keys as values, so one pair of equal lengths is enough.
+        if past_key != past_value and k != v:
+            return self.none(m.nodes[-1], msg="past keys and past values may differ in length")
         # (3)
         return not any(m.nodes[-1].output[1:]) or self.none(
             m.nodes[-1], msg="the attention has more than one result"

@@ -11,7 +11,7 @@ from xoptim.match import (
     Symbol,
 )
 
-from ._groups import Shared, shared_heads
+from ._groups import SharedHeads, shared_heads
 
 
 class GatherAttentionPattern(EasyPatternOptimization):
@@ -56,10 +56,10 @@ class GatherAttentionPattern(EasyPatternOptimization):
         g: PatternRewriter,
         q: str,
         mask: str,
-        shared: list[Shared],
+        shared: list[SharedHeads],
         attributes: dict[str, Any],
     ) -> str:
-        keys, values = (heads.written(g) for heads in shared)  # without the repetition
+        keys, values = (heads.with_four_axes(g) for heads in shared)
         return g.op.Attention(q, keys, values, mask, **attributes)
 
     _start = "agraph (float[b,6,s,4] q, float[b,2,t,4] k, float[b,2,t,4] v) => (float[b,6,s,4] y)"

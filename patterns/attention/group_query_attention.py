@@ -32,7 +32,8 @@ _MAX_POSITIONS: Final = 1 << 20
 _ATTRIBUTES: Final = frozenset(("scale", "softcap", "q_num_heads", "kv_num_heads"))
 _MIN_RANK: Final = 2
 """Minimum rank of cosines and sines: ([batch,] positions, width)."""
-_MOVING: Final = frozenset(("Unsqueeze", "Squeeze", "Transpose", "Concat", "Slice", "Identity"))
+_MOVEMENTS: Final = frozenset(("Unsqueeze", "Squeeze", "Transpose", "Concat", "Slice", "Identity"))
+"""Operators that may move cosines and sines; `_at_all_positions` evaluates them."""
 
 
 class GroupQueryAttentionPattern(EasyPatternOptimization):
@@ -75,7 +76,7 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
     kernels = {"com.microsoft::GroupQueryAttention": "q"}  # (7)
     operand_types = {"q": frozenset((TensorProto.FLOAT,))}  # (7)
     operand_ranks = {"q": 3, "k": 3, "v": 3, "past_key": 4, "past_value": 4}  # (1)
-    derives: ClassVar[tuple[str, ...]] = ("written", "tables", "source")
+    derives: ClassVar[tuple[str, ...]] = ("operator_attributes", "tables", "ones_mask")
 
     def match_pattern(
         self,
@@ -122,8 +123,8 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
             return self.none(
                 node, msg=f"the number of keys, {total}, has no known limit ({Advice('assume')})"
             )
-        seen = causal(g, m.mask, scores, past)
-        if seen is None:  # (3)
+        visible_keys = causal(g, m.mask, scores, past)
+        if visible_keys is None:  # (3)
             return self.none(
                 node, msg="the mask may hide more than later keys: assume that it holds ones"
             )
@@ -132,12 +133,12 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
                 node,
                 msg=f"not known: {batch} == 1, {queries} == 1 or {past} == 0 ({Advice('assume')})",
             )
-        if not _are_usual(m.attributes):  # (6)
+        if not _supports(m.attributes):  # (6)
             return self.none(node, msg="GroupQueryAttention does not have one of the attributes")
         tables = self._tables(g, m, past, max_keys) if m.rotates else ()
         if tables is None:  # (5)
             return self.none(node, msg="the cosines and sines are not known for all positions")
-        source = next(
+        ones_mask = next(
             (
                 name
                 for name, shape in g.given_tensors([total])
@@ -145,7 +146,8 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
             ),
             "",
         )
-        return m.derive(written=_operator_attributes(m, seen.window), tables=tables, source=source)
+        attributes = _operator_attributes(m, visible_keys.window)
+        return m.derive(operator_attributes=attributes, tables=tables, ones_mask=ones_mask)
 
     @staticmethod
     def _scores(g: GraphView, m: Match) -> Shape | None:
@@ -171,25 +173,24 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
     def _tables(g: GraphView, m: Match, past: Dim, rows: int) -> tuple[Array, ...] | None:
         """The cosines and sines of all positions."""
         rotation, size = dict(m.rotation), g.get_shape(m.past_key)[3]
-        rotated = rotation.get("rotary_embedding_dim", 0) or size
-        if not isinstance(rotated, int) or rotated % 16:
+        rotary_size = rotation.get("rotary_embedding_dim", 0) or size
+        if not isinstance(rotary_size, int) or rotary_size % 16:
             return None
-        heads = {"num_heads": m.attributes["kv_num_heads"]}
-        if (
-            rotation.get("num_heads") != m.attributes["q_num_heads"]
-            or rotation | heads != m.key_rotation
+        key_rotation = {**rotation, "num_heads": m.attributes["kv_num_heads"]}
+        if rotation.get("num_heads") != m.attributes["q_num_heads"] or (
+            key_rotation != m.key_rotation
         ):
             return None
-        tables = [_table(g, name, past, rows, rotated // 2) for name in (m.cos, m.sin)]
+        tables = [_table(g, name, past, rows, rotary_size // 2) for name in (m.cos, m.sin)]
         arrays = tuple(table for table in tables if table is not None)
         return arrays if len(arrays) == len(tables) else None
 
     def apply_pattern(
         self, g: PatternRewriter, q: str, k: str, v: str, past_key: str, past_value: str, **m: Any
     ) -> tuple[str, str, str]:
-        if m["source"]:
-            ones = g.op.Cast(m["source"], to=TensorProto.INT32)
-            total = g.op.Cast(g.op.Shape(m["source"], start=1, end=2), to=TensorProto.INT32)
+        if m["ones_mask"]:
+            ones = g.op.Cast(m["ones_mask"], to=TensorProto.INT32)
+            total = g.op.Cast(g.op.Shape(m["ones_mask"], start=1, end=2), to=TensorProto.INT32)
             seqlens_k = g.op.Sub(g.op.ReduceSum(ones, axes=[1], keepdims=0), np.int32(1))
         else:
             length = g.op.Add(g.op.Shape(past_key, start=2, end=3), g.op.Shape(q, start=1, end=2))
@@ -200,7 +201,7 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
             *(q, k, v, past_key, past_value, seqlens_k, total, *self.extra_operands(g, tables, m)),
             domain="com.microsoft",
             outputs=3,
-            **m["written"],
+            **m["operator_attributes"],
         )
         return y, key, value
 
@@ -229,7 +230,7 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
     )
 
 
-def _are_usual(attributes: Mapping[str, Any]) -> bool:
+def _supports(attributes: Mapping[str, Any]) -> bool:
     """Whether GroupQueryAttention has these attributes, with the same meaning of their values.
 
     A scale of 0 has another meaning: GroupQueryAttention then uses its default.
@@ -286,8 +287,10 @@ def _at_all_positions(
         return None
     if node.op_type == "Expand":
         return _at_all_positions(g, node.input[0], past, rows, length, depth - 1)
-    is_outer = node.op_type == "MatMul" and (g.try_infer_shape(node.input[0]) or (0,))[-1] == 1
-    if node.op_type not in ELEMENTWISE | STRETCHING | _MOVING and not is_outer:
+    is_outer_product = (
+        node.op_type == "MatMul" and (g.try_infer_shape(node.input[0]) or (0,))[-1] == 1
+    )
+    if node.op_type not in ELEMENTWISE | STRETCHING | _MOVEMENTS and not is_outer_product:
         return None
     arrays = [
         _at_all_positions(g, operand, past, rows, length, depth - 1) for operand in node.input
@@ -315,7 +318,7 @@ def _keeps_positions(g: GraphView, node: Node, operands: Sequence[Array], result
     if any(np.not_equal(step, 1).any() for step in operands[4:]):
         return False
     sizes = zip(operands[0].shape, result.shape, shape, strict=True)
-    return all(size in (after, actual) for size, after, actual in sizes)
+    return all(size in (result_size, model_size) for size, result_size, model_size in sizes)
 
 
 def _all_positions(positions: Affine, rank: int, past: Dim, rows: int) -> Array | None:

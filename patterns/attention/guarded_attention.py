@@ -17,7 +17,7 @@ from xoptim.match import (
 
 from .._nodes import axis_of, is_op
 from ._formula import heads_in
-from ._groups import Shared, packed_heads, packed_keys, places_of, shared_heads
+from ._groups import SharedHeads, key_head_indices, packed_heads, packed_keys, shared_heads
 from ._mask import write_mask
 from .attention import AttentionPattern
 
@@ -45,7 +45,7 @@ class GuardedAttentionPattern(AttentionPattern):
 
     priority = 2  # after the rotary embedding patterns, which join the halves of queries and keys
     exactness: ClassVar[Exactness] = "rounding"
-    derives = (*AttentionPattern.derives, "packed", "joined")
+    derives = (*AttentionPattern.derives, "packed_operands", "key_value_heads")
 
     def match_pattern(
         self,
@@ -66,35 +66,38 @@ class GuardedAttentionPattern(AttentionPattern):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         scores, matmul = (node for node in m.nodes if node.op_type == "MatMul")
-        merged = heads_in(g, m.outputs[0], g.try_infer_shape(matmul.output[0]))
-        packed = [
+        result_heads = heads_in(g, m.outputs[0], g.try_infer_shape(matmul.output[0]))
+        sources = (
             packed_heads(g, m.q),
             packed_keys(g, m.k, scores.input[1], m.perm),
             packed_heads(g, m.v),
-        ]
-        operands = [operand for operand in packed if operand is not None]
+        )
+        operands = [source for source in sources if source is not None]
         if (
             len(operands) == 3
-            and operands[0].heads == merged
+            and operands[0].heads == result_heads
             and operands[1].heads == operands[2].heads
         ):
-            return super().validate_mapping(g, m) and m.derive(packed=operands, joined=None)  # (1)
-        joined = (
-            [_joined(g, name) for name in (m.k, m.v)]
-            if m.perm == [0, 1, 3, 2] and merged is not None
-            else [None]
-        )
-        shapes = [heads.shape for heads in joined if heads is not None]
-        if None in joined or shapes[0][1] != shapes[1][1]:  # (2)
+            # (1)
+            return super().validate_mapping(g, m) and m.derive(
+                packed_operands=operands, key_value_heads=None
+            )
+        heads = [
+            tensor for name in (m.k, m.v) if (tensor := _shared_or_cached(g, name)) is not None
+        ]
+        are_split = m.perm == [0, 1, 3, 2] and result_heads is not None and len(heads) == 2
+        if not are_split or heads[0].shape[1] != heads[1].shape[1]:  # (2)
             return self.none(
                 matmul,
                 msg="the heads are not split before the attention, or not merged after it",
             )
-        if shapes[0][1] == merged and shapes[0][2] != shapes[1][2]:  # (3)
-            return self.none(
-                matmul, msg="the number of past keys may differ from that of past values"
-            )
-        return super().validate_mapping(g, m) and m.derive(packed=None, joined=joined)  # (1)
+        keys, values = (tensor.shape for tensor in heads)
+        if keys[1] == result_heads and keys[2] != values[2]:  # (3)
+            return self.none(matmul, msg="keys and values may differ in length")
+        # (1)
+        return super().validate_mapping(g, m) and m.derive(
+            packed_operands=None, key_value_heads=heads
+        )
 
     def marked(self, g: GraphView, m: Match) -> bool:
         """False: the guard replaces the NaN weights of a fully masked query by 0."""
@@ -106,25 +109,25 @@ class GuardedAttentionPattern(AttentionPattern):
         if match.get("two_terms"):
             mask = g.op.Add(match.bias, mask)
         mask = mask and write_mask(g, mask, **match.changes)
-        size, merged = g.get_shape(match.v)[3], np.array([0, 0, g.get_shape(match.outputs[0])[2]])
-        if match.packed is None:
-            keys, values = (source.written(g) for source in match.joined)
-            shape = match.joined[1].shape
-            heads, shared = g.get_shape(match.v)[1], shape[1]
+        size, target = g.get_shape(match.v)[3], np.array([0, 0, g.get_shape(match.outputs[0])[2]])
+        if match.packed_operands is None:
+            keys, values = (tensor.with_four_axes(g) for tensor in match.key_value_heads)
+            shape = match.key_value_heads[1].shape
+            heads, key_heads = g.get_shape(match.v)[1], shape[1]
             y = g.op.Attention(match.q, keys, values, mask, scale=match.scale)
-            y = g.op.Reshape(g.op.Transpose(y, perm=[0, 2, 1, 3]), merged)
+            y = g.op.Reshape(g.op.Transpose(y, perm=[0, 2, 1, 3]), target)
             sums = _sums(g, values, shape)
-            if shared != heads:
-                sums = g.op.Expand(sums, np.array([1, 1, heads // shared, 1]))
+            if key_heads != heads:
+                sums = g.op.Expand(sums, np.array([1, 1, heads // key_heads, 1]))
             return g.op.Where(g.op.IsNaN(y), g.op.Reshape(sums, np.array([0, 1, heads * size])), y)
-        (q, heads), (k, shared), (v, _) = match.packed
-        y = g.op.Attention(q, k, v, mask, scale=match.scale, q_num_heads=heads, kv_num_heads=shared)
+        (q, heads), (k, key_heads), (v, _) = match.packed_operands
+        attributes = {"scale": match.scale, "q_num_heads": heads, "kv_num_heads": key_heads}
+        y = g.op.Attention(q, k, v, mask, **attributes)
         sums = _sums(g, v, g.get_shape(v))
-        if shared != heads:
-            repeated = g.op.Gather(
-                g.op.Reshape(sums, np.array([0, shared, 1, size])), places_of(shared, heads), axis=1
-            )
-            sums = g.op.Reshape(repeated, np.array([0, 1, heads * size]))
+        if key_heads != heads:
+            head_sums = g.op.Reshape(sums, np.array([0, key_heads, 1, size]))
+            head_sums = g.op.Gather(head_sums, key_head_indices(key_heads, heads), axis=1)
+            sums = g.op.Reshape(head_sums, np.array([0, 1, heads * size]))
         return g.op.Where(g.op.IsNaN(y), sums, y)
 
     _operands = "float[b,3,8] q, float[b,5,8] k, float[b,5,12] v"
@@ -184,7 +187,7 @@ def _sums(g: PatternRewriter, values: str, shape: Shape) -> str:
     return str(g.op.MatMul(g.op.ConstantOfShape(count), values))
 
 
-def _joined(g: GraphView, name: str) -> Shared | None:
+def _shared_or_cached(g: GraphView, name: str) -> SharedHeads | None:
     """Heads (batch, heads, length, size) before they are repeated, or after a Concat with a cache.
 
     ``None`` for all other tensors.
@@ -192,5 +195,5 @@ def _joined(g: GraphView, name: str) -> Shared | None:
     shape, shared, node = g.try_infer_shape(name), shared_heads(g, name), g.node_before(name)
     if shared is not None or shape is None or len(shape) != 4:
         return shared
-    is_joined = is_op(node, "Concat") and len(node.input) == 2 and axis_of(g, node) == 2
-    return Shared(name, shape) if is_joined else None
+    is_cached = is_op(node, "Concat") and len(node.input) == 2 and axis_of(g, node) == 2
+    return SharedHeads(name, shape) if is_cached else None

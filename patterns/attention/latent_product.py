@@ -19,7 +19,7 @@ from ._latents import (
     projection_of,
     rows_of,
     saves,
-    shared_product,
+    shared_mat_mul,
     weights_of,
     with_axis,
 )
@@ -72,7 +72,7 @@ class _Operand(NamedTuple):
     write: Callable[..., list[Node]]
 
 
-class _LatentProduct(PatternOptimization):
+class _LatentMatMul(PatternOptimization):
     """A MatMul by an operand that is projected from latents, for few queries.
 
     Why: measured on two layers of DeepSeek-V3, in a decode step with a 512-token KV cache. The
@@ -112,7 +112,7 @@ class _LatentProduct(PatternOptimization):
         return MatchResult(self, nodes, partial(operand.write, rows))
 
 
-class LatentKeysPattern(_LatentProduct):
+class LatentKeysPattern(_LatentMatMul):
     """MatMul(q, heads(MatMul(c, w))ᵀ) → MatMul(MatMul(q, wᵀ), cᵀ), for few queries
 
     What: projects the queries to the size of latents, instead of projecting the latents of each
@@ -138,7 +138,7 @@ class LatentKeysPattern(_LatentProduct):
             return "the scores do not go to Softmax of the last axis"
         projected = keys.projected
         width = projected.rank + sum(part.size for part in keys.parts if part.shared)
-        write = partial(_written_keys, keys)
+        write = partial(_write_keys, keys)
         return _Operand(projected, keys.nodes, width, projected.length, write)
 
     _shared_part = (
@@ -163,7 +163,7 @@ class LatentKeysPattern(_LatentProduct):
     )
 
 
-class LatentValuesPattern(_LatentProduct):
+class LatentValuesPattern(_LatentMatMul):
     """MatMul(p, heads(MatMul(c, w))) → MatMul(MatMul(p, c), w), for few queries
 
     What: sums the latents, weighted with the probabilities of attention, and projects the sums. The
@@ -184,7 +184,7 @@ class LatentValuesPattern(_LatentProduct):
         values = projection_of(g, node.input[1], [0, 2, 1, 3])
         if values is None or not are_probabilities(g, node.input[0]):  # (1) (2)
             return "the operands are not attention weights and a projection of latents"
-        return _Operand(values, (), None, values.rank, partial(_written_values, values))
+        return _Operand(values, (), None, values.rank, partial(_write_values, values))
 
     _graph = partial(example, "float[2,2,1,t] p", "float[2,2,1,4]")
     examples = Example.only(
@@ -212,23 +212,26 @@ def _keys_of(g: GraphView, name: str) -> _Keys | None:
         index = next((index for index in (0, 1) if _is_number(g, node.input[index])), None)
         if index is not None:
             nodes, scale, name = [node], node.input[index], node.input[1 - index]
-    joined = g.node_before(name)
+    concat = g.node_before(name)
     names = [name]
-    if is_op(joined, "Concat") and g.is_exclusive(name) and _is_of_features(g, joined):
-        nodes, names = [joined, *nodes], [*joined.input]
-    projections = {part: projection_of(g, part, [0, 2, 3, 1]) for part in names}
-    projected = [projection for projection in projections.values() if projection is not None]
-    if len(projected) != 1:
+    if is_op(concat, "Concat") and g.is_exclusive(name) and _is_of_features(g, concat):
+        nodes, names = [concat, *nodes], [*concat.input]
+    projection_by_name = {part: projection_of(g, part, [0, 2, 3, 1]) for part in names}
+    projections = [
+        projection for projection in projection_by_name.values() if projection is not None
+    ]
+    if len(projections) != 1:
         return None
     parts = list[_Part]()
     for part in names:
         shape = g.try_infer_shape(part)
         size = None if shape is None or len(shape) != 4 else shape[2]
-        shared = "" if projections[part] is not None else _shared(g, part, projected[0])
+        is_projected = projection_by_name[part] is not None
+        shared = "" if is_projected else _shared(g, part, projections[0])
         if not isinstance(size, int) or shared is None:
             return None
         parts.append(_Part(shared, size))
-    return _Keys(projected[0], parts, scale, nodes)
+    return _Keys(projections[0], parts, scale, nodes)
 
 
 def _is_number(g: GraphView, name: str) -> bool:
@@ -247,41 +250,44 @@ def _shared(g: GraphView, name: str, projected: Projection) -> str | None:
     node = g.node_before(name)
     if not is_op(node, "Expand"):
         return None
-    before, after = g.try_infer_shape(node.input[0]), g.try_infer_shape(name)
-    if before is None or len(before) != 4:
+    shape = g.try_infer_shape(node.input[0])
+    if shape is None or len(shape) != 4:
         return None
-    if (before[0], before[1], before[3]) != (projected.batch, 1, projected.length):
+    if (shape[0], shape[1], shape[3]) != (projected.batch, 1, projected.length):
         return None
-    heads = projected.batch, projected.heads, before[2], projected.length
-    return node.input[0] if after == heads else None
+    expanded_shape = projected.batch, projected.heads, shape[2], projected.length
+    return node.input[0] if g.try_infer_shape(name) == expanded_shape else None
 
 
-def _written_keys(keys: _Keys, rows: Rows, g: PatternRewriter, *nodes: Node) -> list[Node]:
+def _write_keys(keys: _Keys, rows: Rows, g: PatternRewriter, *nodes: Node) -> list[Node]:
+    """The nodes that multiply queries by latents, and by the features that all heads share."""
     scores = nodes[-1]
-    queries, start = list[str](), 0
-    shared = list[str]()
+    query_parts, start = list[str](), 0
+    key_parts = list[str]()
     for part in keys.parts:
         features = scores.input[0]
         if len(keys.parts) > 1:
             features = g.op.Slice(features, [start], [start + part.size], [3])
         start += part.size
         if part.shared:
-            shared.append(g.op.Transpose(part.shared, perm=[0, 1, 3, 2]))
+            key_parts.append(g.op.Transpose(part.shared, perm=[0, 1, 3, 2]))
         else:
             features = g.op.MatMul(features, weights_of(g, keys.projected, [1, 2, 0]))
-            shared.append(with_axis(g, keys.projected))
-        queries.append(features)
+            key_parts.append(with_axis(g, keys.projected))
+        query_parts.append(features)
     query, latents = (
-        names[0] if len(names) == 1 else g.op.Concat(*names, axis=3) for names in (queries, shared)
+        names[0] if len(names) == 1 else g.op.Concat(*names, axis=3)
+        for names in (query_parts, key_parts)
     )
     if keys.scale:
         query = g.op.Mul(query, keys.scale)
     transposed = g.op.Transpose(latents, perm=[0, 1, 3, 2])
-    shared_product(g, query, rows, transposed, outputs=scores.output)
+    shared_mat_mul(g, query, rows, transposed, outputs=scores.output)
     return g.created
 
 
-def _written_values(values: Projection, rows: Rows, g: PatternRewriter, *nodes: Node) -> list[Node]:
-    sums = shared_product(g, nodes[-1].input[0], rows, with_axis(g, values))
+def _write_values(values: Projection, rows: Rows, g: PatternRewriter, *nodes: Node) -> list[Node]:
+    """The nodes that multiply probabilities by latents, and project the sums."""
+    sums = shared_mat_mul(g, nodes[-1].input[0], rows, with_axis(g, values))
     weights = weights_of(g, values, [1, 0, 2])
     return [*g.created, g.make_node("MatMul", [sums, weights], nodes[-1].output)]

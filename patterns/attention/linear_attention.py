@@ -15,7 +15,7 @@ from xoptim.match import (
 )
 
 from .._nodes import is_op
-from ._groups import Packed
+from ._groups import PackedHeads
 
 _RANK: Final = 4
 _DEPTH: Final = 4
@@ -57,8 +57,8 @@ class LinearAttentionPattern(EasyPatternOptimization):
         is_gated = g.choice("rule", _GATED, "delta") == _GATED
         state = g.op.Mul(past, g.symbol("decay")) if is_gated else past
         keepdims = g.choice("keepdims", 0, 1)
-        recalled = g.op.ReduceSum(g.op.Mul(state, k), axes=g.capture("axes"), keepdims=keepdims)
-        change = g.op.Mul(g.op.Sub(v, recalled), beta)
+        prediction = g.op.ReduceSum(g.op.Mul(state, k), axes=g.capture("axes"), keepdims=keepdims)
+        change = g.op.Mul(g.op.Sub(v, prediction), beta)
         if not keepdims:
             change = g.op.Unsqueeze(change, axes=g.any_of([-2], [2]))
         present = g.op.Add(state, g.op.Mul(k, change))
@@ -72,7 +72,9 @@ class LinearAttentionPattern(EasyPatternOptimization):
         sizes = [size for size in dims if isinstance(size, int) and size > 0]
         is_along_keys = all(axes in ([-2], [2]) for axes in (m.axes, m.axes_of_y))
         if len(sizes) < len(dims) or not is_along_keys:  # (1)
-            return self.none(m.nodes[0], msg="unknown sizes, or sums over another axis")
+            return self.none(
+                m.nodes[0], msg="a size of the state is unknown, or a sum is over another axis"
+            )
         heads, key, value = sizes
         row = (batch, heads, 1) if m.keepdims else (batch, heads)
         shapes = [(m.q, (batch, heads, key, 1)), (m.k, (batch, heads, key, 1))]
@@ -85,25 +87,25 @@ class LinearAttentionPattern(EasyPatternOptimization):
         if m.rule == _GATED and not is_op(exp, "Exp"):
             return self.none(m.nodes[0], msg="the factor of the state is not the result of Exp")
         logarithm = "" if exp is None else exp.input[0]
-        shared = [_before_repetition(g, name, heads, key) for name in (m.q, m.k)]
-        packed = [Packed(m.q, heads), Packed(m.k, heads)]
-        if shared[0] and shared[1] and shared[0].heads == shared[1].heads:
-            packed = [shared[0], shared[1]]
+        query_source, key_source = (_before_repetition(g, name, heads, key) for name in (m.q, m.k))
+        packed = [PackedHeads(m.q, heads), PackedHeads(m.k, heads)]
+        if query_source and key_source and query_source.heads == key_source.heads:
+            packed = [query_source, key_source]
         return m.derive(logarithm=logarithm, sizes=sizes, packed=packed)
 
     def apply_pattern(
         self, g: PatternRewriter, v: str, past: str, beta: str, sizes: Sequence[int], **m: Any
     ) -> tuple[str, str]:
         heads, key, value = sizes
-        shared = m["packed"][0].heads
-        queries, keys = (g.op.Reshape(name, [-1, 1, shared * key]) for name, _ in m["packed"])
+        query_heads = m["packed"][0].heads
+        queries, keys = (g.op.Reshape(name, [-1, 1, query_heads * key]) for name, _ in m["packed"])
         values, rate = g.op.Reshape(v, [-1, 1, heads * value]), g.op.Reshape(beta, [-1, 1, heads])
         decay = g.op.Reshape(m["logarithm"], [-1, 1, heads]) if m["logarithm"] else None
         y, present = g.op.LinearAttention(
             *(queries, keys, values, past, decay, rate),
             domain="com.microsoft",
             outputs=2,
-            q_num_heads=shared,
+            q_num_heads=query_heads,
             kv_num_heads=heads,
             scale=1.0,
             update_rule=m["rule"],
@@ -142,7 +144,7 @@ class LinearAttentionPattern(EasyPatternOptimization):
     )
 
 
-def _before_repetition(g: GraphView, name: str, heads: int, size: int) -> Packed | None:
+def _before_repetition(g: GraphView, name: str, heads: int, size: int) -> PackedHeads | None:
     """The tensor before an Expand repeats each of its heads, with its number of heads.
 
     ``None`` unless the copies of a head follow each other, so that there are ``heads`` heads of
@@ -151,16 +153,16 @@ def _before_repetition(g: GraphView, name: str, heads: int, size: int) -> Packed
     node = g.node_before(_source(g, name))
     if not is_op(node, "Expand"):
         return None
-    before, after = (g.try_infer_shape(name) for name in (node.input[0], node.output[0]))
-    if before is None or after is None or len(before) != len(after):
+    source, result = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
+    if source is None or result is None or len(source) != len(result):
         return None
-    stretched = [axis for axis, dim in enumerate(before) if dim != after[axis]]
-    if len(stretched) != 1 or before[stretched[0]] != 1:
+    axes = [axis for axis, dim in enumerate(source) if dim != result[axis]]
+    if len(axes) != 1 or source[axes[0]] != 1:
         return None
-    count, following = after[stretched[0]], after[stretched[0] + 1 :]
-    if not isinstance(count, int) or not count or heads % count or math.prod(following) != size:
+    count, last_dims = result[axes[0]], result[axes[0] + 1 :]
+    if not isinstance(count, int) or not count or heads % count or math.prod(last_dims) != size:
         return None
-    return Packed(node.input[0], heads // count)
+    return PackedHeads(node.input[0], heads // count)
 
 
 def _source(g: GraphView, name: str) -> str:

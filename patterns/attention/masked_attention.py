@@ -30,6 +30,7 @@ class MaskedAttentionPattern(AttentionPattern):
 
     def scores(self, g: PatternBuilder, q: Symbol, k: Symbol, factor: Scalar, s: Scalar) -> Symbol:
         scores = super().scores(g, q, k, factor, s)
+        # Where replaces the scores either where c is false, or where c is true.
         if hidden := g.choice("hidden", "", "where false", "where true"):
             c, low = g.symbol("c"), g.constant("low", scalar=True)
             return (
@@ -63,8 +64,8 @@ class MaskedAttentionPattern(AttentionPattern):
         if match.hidden:
             zero = np.zeros((), dtype=np.float32)
             branches = (zero, match.low) if match.hidden == "where false" else (match.low, zero)
-            lowered = g.op.Where(match.c, *branches)
-            match.derive(mask=g.op.Add(lowered, match.mask) if match.masked else lowered)
+            where_mask = g.op.Where(match.c, *branches)
+            match.derive(mask=g.op.Add(where_mask, match.mask) if match.masked else where_mask)
         y: str = super().replacement(g, match)
         return y
 

@@ -35,12 +35,15 @@ class MulAttentionPattern(EasyPatternOptimization):
     exactness = "rounding"
     min_opset = 23
     kernels = {"Attention": "q"}  # (4)
-    derives = ("written",)
+    derives = ("new_attributes",)
 
     def match_pattern(self, g: PatternBuilder, q: Symbol, s: Scalar, others: Variadic) -> Symbol:
-        scale = g.op.Div if g.option("division") else g.op.Mul
+        scaling = g.op.Div if g.option("division") else g.op.Mul
         return g.op.Attention(
-            scale(q, s), others, outputs=g.variadic("results"), attributes=g.capture("attributes")
+            scaling(q, s),
+            others,
+            outputs=g.variadic("results"),
+            attributes=g.capture("attributes"),
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -57,8 +60,10 @@ class MulAttentionPattern(EasyPatternOptimization):
             return self.none(m.nodes[0], msg="the scale is not a positive scalar, or adds axes")
         # (3)
         if any(m.results[3:]) and attributes.get("qk_matmul_output_mode") != WEIGHTS:
-            return self.none(m.nodes[1], msg="the scores are read as well")
-        return m.derive(written={**attributes, "scale": scale})
+            return self.none(
+                m.nodes[1], msg="the Attention also returns scores from before the Softmax"
+            )
+        return m.derive(new_attributes={**attributes, "scale": scale})
 
     def apply_pattern(
         self,
@@ -66,10 +71,10 @@ class MulAttentionPattern(EasyPatternOptimization):
         q: str,
         others: tuple[str, ...],
         results: tuple[str, ...],
-        written: dict[str, Any],
+        new_attributes: dict[str, Any],
     ) -> tuple[str, ...]:
         names = [name and g.unique_name("attention_out") for name in results]
-        g.op.Attention(q, *others, outputs=names, **written)
+        g.op.Attention(q, *others, outputs=names, **new_attributes)
         return tuple(names)
 
     _start = "agraph (float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,6] v) => (float[b,2,3,6] y)"

@@ -17,7 +17,7 @@ from xoptim.match.trace import ANY, Scalar, Symbol
 
 from .._shapes import may_be_empty
 from ._formula import heads_in, merged_heads, scale_of, scores_of, scores_shape
-from ._mask import has_keys, stretch_mask, stretched_by
+from ._mask import masks_fit_scores, stretch_mask, stretched_by
 
 _EXPAND: Final = 8
 """The first operator set with Expand."""
@@ -50,7 +50,7 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
     produces = ("com.microsoft",)
     providers = ("cpu",)
     tags = ("onnxruntime",)
-    derives = ("cache", "stretched", "written")
+    derives = ("cache", "stretched", "new_attributes")
 
     def match_pattern(
         self,
@@ -71,12 +71,13 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
             return heads
 
         values = split(v, [0, 2, 1, 3])
-        joined: tuple[Symbol, ...] = ()
+        present_tensors: tuple[Symbol, ...] = ()
         if g.option("past"):
-            new, axis = split(k, [0, 2, 1, 3]), g.any_of(2, -2)
-            new = g.op.Concat(g.symbol("past_key"), new, axis=axis)
+            key_heads, axis = split(k, [0, 2, 1, 3]), g.any_of(2, -2)
+            present_key = g.op.Concat(g.symbol("past_key"), key_heads, axis=axis)
             values = g.op.Concat(g.symbol("past_value"), values, axis=axis)
-            keys, joined = g.op.Transpose(new, perm=[0, 1, 3, 2]), (new, values)
+            keys = g.op.Transpose(present_key, perm=[0, 1, 3, 2])
+            present_tensors = (present_key, values)
         else:
             is_split_first = g.option("split_first")
             keys = split(k, [0, 2, 3, 1]) if is_split_first else merged_heads(g, k, [0, 2, 1])
@@ -88,7 +89,7 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
         y = g.op.MatMul(g.op.Softmax(scores, axis=g.any_of(-1, 3)), values)
         return (
             g.op.Reshape(g.op.Transpose(y, perm=[0, 2, 1, 3]), g.symbol(), attributes=ANY),
-            *joined,
+            *present_tensors,
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -111,20 +112,19 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
         ):
             return self.none(scores_node, msg="no kernel for this element type")
         masks, stretched = [m.mask] if m.masked else [], []
-        if not has_keys(g, masks, scores, v):  # (5)
+        if not masks_fit_scores(g, masks, scores, v):  # (5)
             return self.none(scores_node, msg="the mask does not broadcast to the scores")
         if m.masked:
             stretched = stretched_by(g, masks, scores, q, swapped)
             if any(stretched) and g.main_opset < _EXPAND:  # (7)
                 return self.none(scores_node, msg="the mask must be expanded, which needs opset 8")
-        if m.past and not self._follows(g, m):  # (6)
+        if m.past and not self._cache_fits(g, m):  # (6)
             return self.none(
                 scores_node, msg="the keys may differ from the values in number or head size"
             )
         cache = [m.past_key, m.past_value] if m.past else []
-        return m.derive(
-            cache=cache, stretched=stretched, written={"num_heads": heads.pop(), "scale": scale}
-        )
+        attributes = {"num_heads": heads.pop(), "scale": scale}
+        return m.derive(cache=cache, stretched=stretched, new_attributes=attributes)
 
     def _heads(
         self, g: GraphView, m: Match, q: str, swapped: str, v: str, y: str
@@ -135,33 +135,33 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
             None if keys is None or len(keys) != 4 else (keys[0], keys[1], keys[3], keys[2])
         )
         if m.past:
-            new, v = (
+            key_heads, v = (
                 node.input[1] for name in m.outputs[1:] if (node := g.node_before(name)) is not None
             )
-            split = g.try_infer_shape(new)
+            split = g.try_infer_shape(key_heads)
         shapes = (g.try_infer_shape(q), split, g.try_infer_shape(v), g.try_infer_shape(y))
         return (
             heads_in(g, packed, shape)
             for packed, shape in zip((m.q, m.k, m.v, m.outputs[0]), shapes, strict=True)
         )
 
-    def _follows(self, g: GraphView, m: Match) -> bool:
+    def _cache_fits(self, g: GraphView, m: Match) -> bool:
         """Whether past keys and values have one shape, and new ones the length of the queries."""
         past = [g.try_infer_shape(name) for name in (m.past_key, m.past_value)]
-        new = {shape[1] if (shape := g.try_infer_shape(name)) else None for name in (m.q, m.k, m.v)}
-        return len(new) == 1 and past[0] is not None and past[0] == past[1]
+        shapes = [g.try_infer_shape(name) for name in (m.q, m.k, m.v)]
+        lengths = {shape[1] if shape else None for shape in shapes}
+        return len(lengths) == 1 and past[0] is not None and past[0] == past[1]
 
     def apply_pattern(
         self, g: PatternRewriter, q: str, k: str, v: str, mask: str | None, **m: Any
     ) -> tuple[str, ...]:
         if mask:
-            missing = range(4 - len(g.get_shape(mask)))
-            mask = stretch_mask(
-                g, g.op.Unsqueeze(mask, axes=[*missing]) if missing else mask, m["stretched"]
-            )
+            first_axes = list(range(4 - len(g.get_shape(mask))))
+            mask = g.op.Unsqueeze(mask, axes=first_axes) if first_axes else mask
+            mask = stretch_mask(g, mask, m["stretched"])
         operands = (q, k, v, None, None, mask, *m["cache"])
         y = g.op.MultiHeadAttention(
-            *operands, outputs=1 + len(m["cache"]), domain="com.microsoft", **m["written"]
+            *operands, outputs=1 + len(m["cache"]), domain="com.microsoft", **m["new_attributes"]
         )
         return (y,) if isinstance(y, str) else y
 

@@ -46,7 +46,7 @@ class NormalizationHeadsPattern(PatternOptimization):
             or not g.is_used_only_by(node.output[0], *readers)
         ):  # (2)
             return self.none(node, msg="something other than attention reads the result")
-        return MatchResult(self, [transpose, node], _written)
+        return MatchResult(self, [transpose, node], _write)
 
     _head = (
         "agraph (float[b,s,12] x, float[4] s, float[b,s,1] c, float[b,s,1] i) "
@@ -61,8 +61,11 @@ class NormalizationHeadsPattern(PatternOptimization):
     )
 
 
-def _written(g: PatternRewriter, transpose: Node, node: Node) -> list[Node]:
+def _write(g: PatternRewriter, transpose: Node, node: Node) -> list[Node]:
+    """The normalization, and the Transpose after it."""
     operands = [transpose.input[0], *node.input[1:]]
-    normalized = g.make_node(node.op_type, operands, 1, **node.attribute)
-    moved = g.make_node("Transpose", normalized.output, node.output, **transpose.attribute)
-    return [normalized, moved]
+    normalization = g.make_node(node.op_type, operands, 1, **node.attribute)
+    new_transpose = g.make_node(
+        "Transpose", normalization.output, node.output, **transpose.attribute
+    )
+    return [normalization, new_transpose]

@@ -63,8 +63,8 @@ class PackedAttentionPattern(PatternOptimization):
     1. queries, keys and values are not linear layers of the same tensor with constant weights of
        the same shape, or another node reads them.
     2. a weight has more than 65,536 elements, a sequence may have more than 128 positions, or the
-       batch size of the standard Attention may exceed 2. Or a bias is large: the kernel adds it
-       before the products, which then lose digits.
+       batch size of the standard Attention may exceed 2. Or a bias is large: the kernel starts the
+       sums of x @ w with it, so they lose digits.
     3. the operator has a KV cache, several results, an attribute that com.microsoft.Attention
        lacks, or heads of different sizes. Or the standard Attention has a scale of 0, for which
        com.microsoft.Attention uses its default.
@@ -85,7 +85,7 @@ class PackedAttentionPattern(PatternOptimization):
     anchors = ("Attention", "com.microsoft::MultiHeadAttention")
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        layers = [_linear(g, name, node.input[:3]) for name in node.input[:3]]
+        layers = [_operand_layer(g, name, node.input[:3]) for name in node.input[:3]]
         projections = [layer for layer in layers if layer is not None]
         shapes = {(layer.x, layer.weight.shape) for layer in projections}
         if len(projections) < 3 or len(shapes) > 1:  # (1)
@@ -98,8 +98,9 @@ class PackedAttentionPattern(PatternOptimization):
         index = _MASK[node.op_type]
         mask = node.input[index] if len(node.input) > index else ""
         heads = _heads(node)
-        has_more = any(name for name in node.input[3:] if name != mask) or any(node.output[1:])
-        if heads is None or weight.shape[1] % heads or has_more:  # (3)
+        extra_operands = [name for name in node.input[3:] if name not in ("", mask)]
+        # (3)
+        if heads is None or weight.shape[1] % heads or extra_operands or any(node.output[1:]):
             return self.none(
                 node, msg="com.microsoft.Attention lacks an operand, output or attribute"
             )
@@ -109,25 +110,29 @@ class PackedAttentionPattern(PatternOptimization):
         if reason := may_be_empty(g, shape):  # (4)
             return self.none(node, msg=reason)
         if not _is_small(shape, is_standard=not node.domain):  # (2)
-            return self.none(node, msg="there may be many rows, for which the operator is slower")
+            return self.none(
+                node, msg="there may be long or many sequences, for which the operator is slower"
+            )
         scores = (shape[0], heads, shape[1], shape[1])
-        is_float = not mask or g.try_infer_type(mask) == g.try_infer_type(x)
+        has_type_of_scores = not mask or g.try_infer_type(mask) == g.try_infer_type(x)
         # (5)
-        if not is_float or (mask and not _fits(g.try_infer_shape(mask), scores)):
+        if not has_type_of_scores or (mask and not _fits(g.try_infer_shape(mask), scores)):
             return self.none(node, msg="the mask does not have the dimensions or type of scores")
         original_mask = read_mask(g, mask)
         # (6)
         is_low = mask and not node.domain and not magnitude_of(g, mask) < -ABSORBING
         if is_low and original_mask is None:
-            return self.none(node, msg="numbers of the mask may be too low")
+            return self.none(
+                node, msg="the mask may hold -1e30 or less, for which the kernels differ"
+            )
         # (7)
         if g.try_infer_type(x) != TensorProto.FLOAT or not runs(g, "Attention", x, "com.microsoft"):
             return self.none(node, msg="no kernel for this element type")
         nodes = list(dict.fromkeys(step for layer in projections for step in layer.nodes))
-        attributes = {"num_heads": heads, "scale": node.get_attribute("scale", None)}
-        written = {name: value for name, value in attributes.items() if value is not None}
+        scale = node.get_attribute("scale", None)
+        attributes = {"num_heads": heads} | ({} if scale is None else {"scale": scale})
         return MatchResult(
-            self, [*nodes, node], partial(_packed, projections, original_mask or mask, written)
+            self, [*nodes, node], partial(_write, projections, original_mask or mask, attributes)
         )
 
     _layer = "p = MatMul(x, u) q = Add(p, b) k = MatMul(x, v) l = MatMul(x, w) r = Add(l, c)"
@@ -158,7 +163,7 @@ class PackedAttentionPattern(PatternOptimization):
     )
 
 
-def _linear(g: GraphView, name: str, operands: Sequence[str]) -> _Linear | None:
+def _operand_layer(g: GraphView, name: str, operands: Sequence[str]) -> _Linear | None:
     """The linear layer that computes an operand of an attention, and that no other node reads.
 
     One layer may compute all three ``operands``, which a Split separates. Its weight and bias are
@@ -169,9 +174,9 @@ def _linear(g: GraphView, name: str, operands: Sequence[str]) -> _Linear | None:
         return _layer(g, name)
     dims = [size_along(g, part, 2) for part in node.output]
     sizes = [size for size in dims if isinstance(size, int)]
-    is_known = axis_of(g, node) == 2 and len(sizes) == len(dims)
+    splits_features = axis_of(g, node) == 2 and len(sizes) == len(dims)
     layer, index = _layer(g, node.input[0]), node.output.index(name)
-    if layer is None or not is_known or set(node.output) != set(operands):
+    if layer is None or not splits_features or set(node.output) != set(operands):
         return None
     start = sum(sizes[:index])
     columns = slice(start, start + sizes[index])
@@ -187,11 +192,11 @@ def _layer(g: GraphView, name: str) -> _Linear | None:
     node = g.node_before(name)
     if is_op(node, "Add") and g.is_exclusive(name):
         constants = [operand for operand in node.input if g.is_constant(operand)]
-        sums = [operand for operand in node.input if operand not in constants]
-        if len(constants) != 1 or len(sums) != 1:
+        results = [operand for operand in node.input if operand not in constants]
+        if len(constants) != 1 or len(results) != 1:
             return None
         bias = g.get_computed_constant(constants[0])
-        nodes, name = [node], sums[0]
+        nodes, name = [node], results[0]
         node = g.node_before(name)
     if not is_op(node, "MatMul") or not g.is_exclusive(name):
         return None
@@ -239,13 +244,14 @@ def _fits(mask: Sequence[Any] | None, scores: Sequence[Any]) -> bool:
     )
 
 
-def _packed(
+def _write(
     layers: Sequence[_Linear],
     mask: str,
     attributes: dict[str, Any],
     g: PatternRewriter,
     *nodes: Node,
 ) -> list[Node]:
+    """The com.microsoft.Attention, with the weights and biases of the layers concatenated."""
     weight = np.concatenate([layer.weight for layer in layers], axis=1)
     biases = [
         np.zeros(layer.weight.shape[1:], layer.weight.dtype) if layer.bias is None else layer.bias

@@ -11,7 +11,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 from .._folding import is_moderate
 from .._nodes import is_op
 from .._shapes import broadcasts_to, may_be_empty, reshape_target
-from ._groups import Shared, shared_heads
+from ._groups import SharedHeads, shared_heads
 
 _MAX_QUERIES: Final = 512
 """Maximum number of queries. With more queries, the rewrite was measured to be slower."""
@@ -55,23 +55,23 @@ class RepeatedHeadsPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         x, y = node.input
-        repeated, steps = _source(g, y)
-        shared = shared_heads(g, repeated)
-        if shared is None or not g.is_exclusive(repeated):  # (1)
+        source, chain = _source(g, y)
+        shared = shared_heads(g, source)
+        if shared is None or not g.is_exclusive(source):  # (1)
             return self.none(node, msg="the second operand does not repeat heads, or is read twice")
         shape, result = g.try_infer_shape(x), g.try_infer_shape(node.output[0])
-        heads = g.get_shape(repeated)[1]
+        heads = g.get_shape(source)[1]
         if shape is None or result is None or shape[:2] != (shared.shape[0], heads):  # (2)
             return self.none(node, msg="the first operand does not have the same batch and heads")
         if not _has_few_rows(shape[2], shared.shape[2]):  # (3)
-            return self.none(node, msg="there may be many queries, for which MatMul is as fast")
+            return self.none(node, msg="there may be many queries, for which the rewrite is slower")
         if reason := may_be_empty(g, (*shape, *result)):  # (5)
             return self.none(node, msg=reason)
         targets = _targets(g, shape, result, shared.shape[1])
         if targets is None:  # (5)
             return self.none(node, msg="a new Reshape would not have a constant shape operand")
-        scale = _scale(g, node.output[0])
-        write = partial(_write, shared, targets, steps)
+        scale = _scaling_node(g, node.output[0])
+        write = partial(_write, shared, targets, chain)
         return MatchResult(self, [node, *([] if scale is None else [scale])], write)
 
     _start = "agraph (float[b,6,1,4] q, float[b,2,5,4] k) => (float[b,6,1,5] y)"
@@ -100,10 +100,12 @@ def _has_few_rows(queries: Dim, keys: Dim) -> bool:
 def _targets(g: GraphView, shape: Shape, result: Shape, groups: Any) -> _Targets | None:
     """The targets that make the query heads of a group rows, and split them again."""
     rows = shape[1] // groups * shape[2]
-    flat = [(dims[0], groups, rows, dims[3]) for dims in (shape, result)]
-    before = reshape_target(g, shape, flat[0])
-    after = reshape_target(g, flat[1], result)
-    return None if before is None or after is None else _Targets(before, after)
+    grouped_shape, grouped_result = ((dims[0], groups, rows, dims[3]) for dims in (shape, result))
+    rows_target = reshape_target(g, shape, grouped_shape)
+    result_target = reshape_target(g, grouped_result, result)
+    if rows_target is None or result_target is None:
+        return None
+    return _Targets(rows_target, result_target)
 
 
 def _source(g: GraphView, name: str) -> tuple[str, list[Node]]:
@@ -112,34 +114,34 @@ def _source(g: GraphView, name: str) -> tuple[str, list[Node]]:
     The nodes are Transposes of the last two axes, and multiplications or divisions by a constant.
     No other node reads their results.
     """
-    steps: list[Node] = []
+    chain: list[Node] = []
     while (node := g.node_before(name)) is not None and g.is_exclusive(name):
         is_swap = is_op(node, "Transpose") and node.attribute.get("perm") == _SWAP
-        scaled = next((operand for operand in node.input if not g.is_constant(operand)), "")
-        if not is_swap and (not scaled or not _scales(g, node, scaled)):
+        operand = next((operand for operand in node.input if not g.is_constant(operand)), "")
+        if not is_swap and (not operand or not _is_scaling(g, node, operand)):
             break
-        steps.append(node)
-        name = scaled
-    return name, steps
+        chain.append(node)
+        name = operand
+    return name, chain
 
 
-def _scale(g: GraphView, name: str) -> Node | None:
+def _scaling_node(g: GraphView, name: str) -> Node | None:
     """The Mul or Div by a number that is the only consumer of a MatMul.
 
     It stays next to the MatMul, because onnxruntime fuses both.
     """
     node = g.next_node(name) if g.is_exclusive(name) else None
-    return node if node is not None and _scales(g, node, name) else None
+    return node if node is not None and _is_scaling(g, node, name) else None
 
 
-def _scales(g: GraphView, node: Node, name: str) -> bool:
+def _is_scaling(g: GraphView, node: Node, name: str) -> bool:
     """Whether a node multiplies or divides a tensor by a constant number."""
     numbers = [operand for operand in node.input if operand != name]
     is_scale = is_op(node, "Mul") or (is_op(node, "Div") and node.input[0] == name)
-    return is_scale and len(numbers) == 1 and _is_factor(g, numbers[0], name)
+    return is_scale and len(numbers) == 1 and _may_follow_mat_mul(g, numbers[0], name)
 
 
-def _is_factor(g: GraphView, number: str, name: str) -> bool:
+def _may_follow_mat_mul(g: GraphView, number: str, name: str) -> bool:
     """Whether a factor or divisor of an operand may scale the result of the MatMul instead.
 
     False for integers, whose quotients are rounded, for 0, and for numbers so small or large that
@@ -152,10 +154,11 @@ def _is_factor(g: GraphView, number: str, name: str) -> bool:
 
 
 def _write(
-    shared: Shared, targets: _Targets, steps: list[Node], g: PatternRewriter, *nodes: Node
+    shared: SharedHeads, targets: _Targets, chain: list[Node], g: PatternRewriter, *nodes: Node
 ) -> list[Node]:
-    keys, scales = shared.written(g), [node for node in steps if node.op_type != "Transpose"]
-    for _ in range(len(steps) - len(scales)):
+    keys = shared.with_four_axes(g)
+    scales = [node for node in chain if node.op_type != "Transpose"]
+    for _ in range(len(chain) - len(scales)):
         keys = g.op.Transpose(keys, perm=_SWAP)
     y = g.op.MatMul(g.op.Reshape(nodes[0].input[0], np.array(targets.rows)), keys)
     for scale in (*scales, *nodes[1:]):

@@ -41,9 +41,9 @@ class SinkGroupQueryAttentionPattern(_ScoresGroupQueryAttention):
 
     def weights(self, g: PatternBuilder, scores: Symbol, mask: Optional) -> Symbol:
         """The weights of the values, without the weights of the sinks."""
-        last = g.any_of(-1, 3)
-        joined = g.op.Concat(g.op.Add(scores, mask), g.symbol("column"), axis=last)
-        probabilities = g.op.Softmax(joined, axis=last)
+        axis = g.any_of(-1, 3)
+        scores_and_sinks = g.op.Concat(g.op.Add(scores, mask), g.symbol("column"), axis=axis)
+        probabilities = g.op.Softmax(scores_and_sinks, axis=axis)
         key_weights: Symbol = g.op.Slice(probabilities, [0], [-1], g.constant("axes"), [1])
         return key_weights
 
@@ -51,7 +51,9 @@ class SinkGroupQueryAttentionPattern(_ScoresGroupQueryAttention):
         attributes = attributes_of(g, m)
         if attributes is None:  # (2)
             return self.none(
-                m.nodes[-1], msg="the heads are not split, repeated and merged as by the operator"
+                m.nodes[-1],
+                msg="the heads are not split, repeated in order and merged, or the scale is not "
+                "positive",
             )
         batch, length, _ = g.get_shape(m.q)
         sinks = _sinks(g, m.column, (batch, attributes["q_num_heads"], length, 1))
@@ -81,17 +83,17 @@ class SinkGroupQueryAttentionPattern(_ScoresGroupQueryAttention):
     )
 
 
-def _sinks(g: GraphView, column: str, expected: Shape) -> Array | None:
+def _sinks(g: GraphView, column: str, column_shape: Shape) -> Array | None:
     """The sink of each head, from the column that is appended to the scores.
 
-    The column has the shape (batch, heads, queries, 1). ``None`` if the column is not constant or
-    not finite, or differs between queries.
+    ``column_shape`` is (batch, heads, queries, 1). ``None`` if the column has another shape, is not
+    constant, is not finite, or differs between queries.
     """
     node = g.node_before(column)
     array = g.get_computed_constant(node.input[0] if is_op(node, "Expand") else column)
-    if array is None or g.try_infer_shape(column) != expected:
+    if array is None or g.try_infer_shape(column) != column_shape:
         return None
-    if array.shape[-3:-2] != expected[1:2] or not array.size or not np.isfinite(array).all():
+    if array.shape[-3:-2] != column_shape[1:2] or not array.size or not np.isfinite(array).all():
         return None
     numbers = array.reshape(-1, *array.shape[-3:])[0, :, 0, 0]
     return np.ascontiguousarray(numbers) if (array == numbers[:, None, None]).all() else None

@@ -7,7 +7,7 @@ from .._shapes import broadcasts_to
 from ._scores import _ScoresGroupQueryAttention, attributes_of, example
 
 _MAX_CAP: Final = 1e6
-"""Largest cap of scores that a mask of -1e30 still hides."""
+"""Maximum softcap. The scores lie between -cap and cap, and a mask of -1e30 hides such scores."""
 
 
 class TanhGroupQueryAttentionPattern(_ScoresGroupQueryAttention):
@@ -29,21 +29,24 @@ class TanhGroupQueryAttentionPattern(_ScoresGroupQueryAttention):
 
     def weights(self, g: PatternBuilder, scores: Symbol, mask: Optional) -> Symbol:
         """The weights of the values, from capped scores."""
-        capped = g.op.Mul(g.op.Tanh(scores), g.constant("cap", scalar=True))
-        weights: Symbol = g.op.Softmax(g.op.Add(capped, mask), axis=g.any_of(-1, 3))
+        capped_scores = g.op.Mul(g.op.Tanh(scores), g.constant("cap", scalar=True))
+        weights: Symbol = g.op.Softmax(g.op.Add(capped_scores, mask), axis=g.any_of(-1, 3))
         return weights
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         attributes = attributes_of(g, m)
         if attributes is None:  # (2)
             return self.none(
-                m.nodes[-1], msg="the heads are not split, repeated and merged as by the operator"
+                m.nodes[-1],
+                msg="the heads are not split, repeated in order and merged, or the scale is not "
+                "positive",
             )
         cap = g.get_constant_scalar(m.cap)
         if cap is None or not 0 < cap <= _MAX_CAP or not broadcasts_to(g, m.cap, m.q):  # (3)
             return self.none(
                 m.nodes[-1], msg="the cap is not a positive number up to 1e6, or adds axes"
             )
+        # The operator divides the scaled scores by the softcap before Tanh; the model does not.
         scale = attributes["scale"] * float(cap)
         m.derive(attributes={**attributes, "scale": scale, "softcap": float(cap)})
         return super().validate_mapping(g, m)  # (1)
