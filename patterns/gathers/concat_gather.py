@@ -42,7 +42,9 @@ class ConcatGatherPattern(PatternOptimization):
         bounds = bounds_of(g, concat.input, axis)
         low, high = int(indices.min()), int(indices.max())
         for index, name in enumerate(concat.input):
-            start, end = bounds[index], bounds[index + 1] - bounds[-1]
+            # The range of the operand in the Concat: its start is counted from the front, for
+            # nonnegative indices, and its end from the back, for negative indices.
+            start, end_from_back = bounds[index], bounds[index + 1] - bounds[-1]
             size = bounds[index + 1] - start
             if (
                 low >= 0
@@ -58,15 +60,17 @@ class ConcatGatherPattern(PatternOptimization):
                 )
             if (
                 high < 0
-                and isinstance(end, int)
-                and high < end
+                and isinstance(end_from_back, int)
+                and high < end_from_back
                 and isinstance(size, int)
-                and end - size <= low
+                and end_from_back - size <= low
             ):
                 return MatchResult(
                     self,
                     [node],
-                    replaced_by("Gather", name, np.asarray(indices - end), **node.attribute),
+                    replaced_by(
+                        "Gather", name, np.asarray(indices - end_from_back), **node.attribute
+                    ),
                 )
         return self.none(node, msg="the indices are not known to select from one operand")  # (3)
 

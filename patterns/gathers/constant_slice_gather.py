@@ -46,7 +46,7 @@ class ConstantSliceGatherPattern(EasyPatternOptimization):
         return g.op.Gather(t, g.op.Slice(i, starts, ends, axes, steps), axis=g.capture("axis"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        shape, indices_shape, count = (
+        shape, indices_shape, starts_shape = (
             g.static_shape(m.t),
             g.static_shape(m.i),
             g.static_shape(m.starts),
@@ -60,11 +60,13 @@ class ConstantSliceGatherPattern(EasyPatternOptimization):
         axis = m.axis % len(shape)
         if math.prod(indices_shape) > shape[axis]:  # (1)
             return self.none(m.nodes[1], msg="the constant would grow")
-        axes = g.get_ints(m.axes) if m.axes else list(range(count[0])) if count else None
-        if axes is None or count is None:  # (2)
+        # Without the operand ``axes``, a Slice cuts as many first axes as it has starts.
+        first_axes = list(range(starts_shape[0])) if starts_shape else None
+        axes = g.get_ints(m.axes) if m.axes else first_axes
+        if axes is None or starts_shape is None:  # (2)
             return self.none(m.nodes[0], msg="the axes are unknown")
-        table, indices = g.get_computed_constant(m.t), g.get_computed_constant(m.i)
-        if table is None or indices is None:  # (1)
+        embedding, indices = g.get_computed_constant(m.t), g.get_computed_constant(m.i)
+        if embedding is None or indices is None:  # (1)
             return self.none(m.nodes[1], msg="the data or the indices cannot be computed")
         if ((indices < -shape[axis]) | (indices >= shape[axis])).any():  # (3)
             return self.none(m.nodes[1], msg="an index is out of range")
@@ -72,7 +74,7 @@ class ConstantSliceGatherPattern(EasyPatternOptimization):
             [axis + index_axis % len(indices_shape) for index_axis in axes],
             dtype=numpy_dtype(g.try_infer_type(m.starts)),
         )
-        return m.derive(rows=np.take(table, indices, axis=axis), slice_axes=slice_axes)
+        return m.derive(rows=np.take(embedding, indices, axis=axis), slice_axes=slice_axes)
 
     def apply_pattern(
         self, g: PatternRewriter, rows: Array, starts: str, ends: str, slice_axes: Array, steps: str

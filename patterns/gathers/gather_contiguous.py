@@ -14,7 +14,7 @@ from xoptim.match import (
 from .._selections import selected
 
 _MAX_BLOCK = 16
-"""Number of elements per index from which on Gather, which copies a block, is as fast as Slice."""
+"""With this many elements per index, or more, Gather copies blocks as fast as Slice."""
 
 
 class GatherContiguousPattern(EasyPatternOptimization):
@@ -42,10 +42,13 @@ class GatherContiguousPattern(EasyPatternOptimization):
             return self.none(node, msg="the indices are not a vector, or not known to be in range")
         if not part.selection.is_contiguous or len(part.selection.indices) < 2:  # (1)
             return self.none(node, msg="the indices are not several consecutive integers")
-        trailing = [size for size in shape[part.axis + 1 :] if isinstance(size, int)]
-        if len(trailing) < len(shape) - part.axis - 1 or prod(trailing) >= _MAX_BLOCK:  # (3)
+        dims = shape[part.axis + 1 :]
+        sizes = [dim for dim in dims if isinstance(dim, int)]
+        if len(sizes) < len(dims) or prod(sizes) >= _MAX_BLOCK:  # (3)
             return self.none(
-                node, msg="a Gather of slices this large, or of unknown size, is as fast"
+                node,
+                msg="each index reads 16 elements or more, for which Gather is as fast, or an "
+                "unknown number",
             )
         return m.derive(start=[part.start], end=[part.end], axes=[part.axis])
 

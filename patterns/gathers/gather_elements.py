@@ -28,7 +28,7 @@ class GatherElementsPattern(EasyPatternOptimization):
 
     interior = "keep"
     min_opset = 11
-    derives = ("gather_axis", "others")
+    derives = ("gather_axis", "other_axes")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, index: Symbol, amounts: Symbol) -> Symbol:
         repeat = g.op.Tile if g.option("tiled") else g.op.Expand
@@ -36,45 +36,41 @@ class GatherElementsPattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         indices = m.nodes[-1].input[1]
-        source, expanded, index = (
-            g.try_infer_shape(m.x),
-            g.try_infer_shape(indices),
-            g.try_infer_shape(m.index),
+        shape, indices_shape, index_shape = (
+            g.try_infer_shape(name) for name in (m.x, indices, m.index)
         )
         # (1)
         if (
-            not source
-            or not expanded
-            or index is None
-            or len(index) < len(source)
+            not shape
+            or not indices_shape
+            or index_shape is None
+            or len(index_shape) < len(shape)
             or unstretched(g, indices) is None
         ):
             return self.none(
                 m.nodes[0],
                 msg="the indices are not expanded along axes of size 1, or a shape is unknown",
             )
-        axis, others = (
-            m.axis % len(source),
-            [i for i in range(len(source)) if i != m.axis % len(source)],
-        )
+        axis = m.axis % len(shape)
+        other_axes = [i for i in range(len(shape)) if i != axis]
         # (2) (3)
-        if index[axis] != expanded[axis] or any(
-            index[i] != 1 or source[i] != expanded[i] for i in others
+        if index_shape[axis] != indices_shape[axis] or any(
+            index_shape[i] != 1 or shape[i] != indices_shape[i] for i in other_axes
         ):
             return self.none(
                 m.nodes[0],
                 msg="the indices differ along another axis, or do not cover it",
             )
         # (4)
-        if not all(is_nonzero(source[i]) or is_given_size(g, source[i]) for i in others):
+        if not all(is_nonzero(shape[i]) or is_given_size(g, shape[i]) for i in other_axes):
             return self.none(m.nodes[-1], msg="another dimension may be 0")
-        return m.derive(gather_axis=axis, others=others)
+        return m.derive(gather_axis=axis, other_axes=other_axes)
 
     def apply_pattern(
-        self, g: PatternRewriter, x: str, index: str, gather_axis: int, others: list[int]
+        self, g: PatternRewriter, x: str, index: str, gather_axis: int, other_axes: list[int]
     ) -> str:
         return g.op.Gather(
-            x, g.op.Squeeze(index, axes=others) if others else index, axis=gather_axis
+            x, g.op.Squeeze(index, axes=other_axes) if other_axes else index, axis=gather_axis
         )
 
     examples = Example.only(

@@ -28,18 +28,18 @@ class GatherGatherPattern(EasyPatternOptimization):
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        rank, first, second = (
+        rank, indices, positions = (
             g.info(m.x).rank,
             g.get_computed_constant(m.i),
             g.get_computed_constant(m.j),
         )
         if m.axis != m.second_axis and (not rank or m.axis % rank != m.second_axis % rank):  # (1)
             return self.none(m.nodes[1], msg="the axes differ")
-        if first is None or second is None or first.ndim != 1:  # (2)
+        if indices is None or positions is None or indices.ndim != 1:  # (2)
             return self.none(m.nodes[0], msg="the first indices are not a vector")
-        if ((second < -first.size) | (second >= first.size)).any():
+        if ((positions < -indices.size) | (positions >= indices.size)).any():  # (2)
             return self.none(m.nodes[1], msg="an index is out of range")
-        return m.derive(indices=first[second])
+        return m.derive(indices=indices[positions])
 
     def apply_pattern(self, g: PatternRewriter, x: str, axis: int, indices: object) -> str:
         return g.op.Gather(x, indices, axis=axis)

@@ -67,18 +67,20 @@ class GatherGridPattern(_GatherGrid):
     near = ("Flatten", "Reshape")
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        flat = g.node_before(node.input[0])
-        source = g.try_infer_shape(flat.input[0]) if is_op(flat, "Flatten", "Reshape") else None
-        joined, shape = (g.try_infer_shape(name) for name in node.input)
+        flatten = g.node_before(node.input[0])
+        source = (
+            g.try_infer_shape(flatten.input[0]) if is_op(flatten, "Flatten", "Reshape") else None
+        )
+        flat_shape, shape = (g.try_infer_shape(name) for name in node.input)
         if (
-            flat is None
+            flatten is None
             or source is None
             or len(source) != 2
-            or joined is None
+            or flat_shape is None
             or node.attribute.get("axis", 0)
         ):
             return self.none(node, msg="the operand is not a flattened matrix")  # (1)
-        if joined != (source[0] * source[1], *[1] * (len(joined) - 1)):  # (1)
+        if flat_shape != (source[0] * source[1], *[1] * (len(flat_shape) - 1)):  # (1)
             return self.none(node, msg="the operand is not flattened to one axis")
         axes = self._counted(g, node.input[1], source[1])
         if axes is None or shape is None:  # (2)
@@ -101,8 +103,9 @@ class GatherGridPattern(_GatherGrid):
             return self.none(
                 node, msg="there may be no indices, or the number of columns is not computed"
             )
-        ones = [*ones, *range(len(shape), len(shape) + len(joined) - 1)]
-        return MatchResult(self, [node], partial(self.corner, flat.input[0], ones, ends, [axes[1]]))
+        ones = [*ones, *range(len(shape), len(shape) + len(flat_shape) - 1)]
+        apply = partial(self.corner, flatten.input[0], ones, ends, [axes[1]])
+        return MatchResult(self, [node], apply)
 
     @staticmethod
     def _counted(g: GraphView, name: str, columns: object) -> tuple[int, int] | None:
@@ -114,11 +117,11 @@ class GatherGridPattern(_GatherGrid):
             mul = g.node_before(rows)
             for row, factor in (mul.input, mul.input[::-1]) if is_op(mul, "Mul") else ():
                 width = g.info(factor).data or g.get_ints(factor)
-                first, second = counted_from_end(g, row), counted_from_end(g, column)
-                if first is None or second is None or width is None:
+                row_axis, column_axis = counted_from_end(g, row), counted_from_end(g, column)
+                if row_axis is None or column_axis is None or width is None:
                     continue
-                if first < second and tuple(width) == (columns,):
-                    return rank + first, rank + second
+                if row_axis < column_axis and tuple(width) == (columns,):
+                    return rank + row_axis, rank + column_axis
         return None
 
     examples = Example.only(
@@ -143,7 +146,7 @@ class GatherNDGridPattern(_GatherGrid):
     2. the rank of x is unknown, or a static dimension of x may differ from that of the grid.
        (If x is dynamic, indices that are out of range are an error in the original.)
     3. no preceding node computes the dimensions of the grid, and no tensor has these dimensions.
-    4. the grid may have another size than x, and it may be empty, or it has size 1 along an axis.
+    4. the grid is not known to be as large as x, and one of its dimensions is 1 or may be 0.
        (An empty grid may have more columns than x: no index is out of range.)
     """
 
@@ -169,7 +172,10 @@ class GatherNDGridPattern(_GatherGrid):
         if cut and not all(
             size != 1 and (is_nonzero(size) or is_given_size(g, size)) for size in sizes
         ):
-            return self.none(node, msg="the grid may be empty, and larger than the tensor")
+            return self.none(
+                node,
+                msg="the grid may differ from the tensor in size, and a dimension is 1 or may be 0",
+            )
         ends = computed_sizes(g, node, tuple(sizes[axis] for axis in cut)) if cut else ()
         if ends is None:  # (3)
             return self.none(node, msg="no tensor holds the dimensions of the grid")

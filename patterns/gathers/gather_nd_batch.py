@@ -24,7 +24,7 @@ class GatherNDBatchPattern(PatternOptimization):
     min_opset = 12
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        columns, grid, source = (
+        columns, indices_shape, source = (
             columns_of(g, node.input[1]),
             g.try_infer_shape(node.input[1]),
             g.try_infer_shape(node.input[0]),
@@ -32,29 +32,29 @@ class GatherNDBatchPattern(PatternOptimization):
         # (1)
         if (
             len(columns) < 2
-            or grid is None
+            or indices_shape is None
             or source is None
             or node.attribute.get("batch_dims", 0)
         ):
             return self.none(
                 node, msg="the indices are not a Concat of columns, or a shape is unknown"
             )
+        grid = indices_shape[:-1]
         count = 0
-        while (
-            count < len(columns) - 1 and source[count : count + 1] == grid[:-1][count : count + 1]
-        ):
-            if counted_column(g, columns[count], grid[:-1]) != count:
+        while count < len(columns) - 1 and source[count : count + 1] == grid[count : count + 1]:
+            if counted_column(g, columns[count], grid) != count:
                 break
             count += 1
         if not count:  # (2)
             return self.none(node, msg="the first column does not enumerate the first axis")
         if grid_of(g, node.input[1]) is not None:  # (3)
             return self.none(node, msg="every column enumerates an axis (see GatherNDGrid)")
-        return MatchResult(self, [node], partial(self._shortened, columns[count:], count))
+        return MatchResult(self, [node], partial(self._write, columns[count:], count))
 
-    def _shortened(
+    def _write(
         self, columns: Sequence[str], count: int, g: PatternRewriter, node: Node
     ) -> list[Node]:
+        """A GatherND by the columns that remain, with ``count`` batch dimensions."""
         indices = g.op.Concat(*columns, axis=-1) if len(columns) > 1 else columns[0]
         return [
             *g.created,

@@ -43,9 +43,10 @@ class GathersConcatPattern(PatternOptimization):
             )
         if not all(g.is_exclusive(name) for name in node.input):  # (2)
             return self.none(node, msg="a Gather has other consumers")
-        return MatchResult(self, [*gathers, node], self._joined)
+        return MatchResult(self, [*gathers, node], self._write)
 
-    def _joined(self, g: PatternRewriter, *nodes: Node) -> list[Node]:
+    def _write(self, g: PatternRewriter, *nodes: Node) -> list[Node]:
+        """One Gather, by the indices of all Gathers."""
         *gathers, _ = nodes
         indices = g.make_node("Concat", [gather.input[1] for gather in gathers], axis=0)
         return [

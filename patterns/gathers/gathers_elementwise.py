@@ -21,32 +21,37 @@ _NEW_AXIS: Final = -1
 
 
 @dataclass
-class _Steps:
-    """Tensors of which each Gather reads one step, and nodes that can work with the axis of steps.
+class _GatheredTensors:
+    """Tensors with a Gather for each index of an axis, and nodes that can compute with this axis.
 
-    The Split that replaces the Gathers keeps this axis, with size 1.
+    A Split replaces the Gathers. Its outputs have the axis, with size 1, which the Gathers drop.
 
     Attributes:
         g: the graph.
         trailing: the number of axes after the axis.
         pieces: the Gathers of each tensor, by index.
-        raised: Splits of other tensors whose outputs get the axis, and their changed parameters.
+        other_splits: Splits of other tensors, to which an Unsqueeze adds the axis, and the
+            parameters of the Split that this changes.
         results: names of the results that have the axis.
-        ends: consumers for which the axis makes no difference: a Reshape, or an Unsqueeze that adds
-            the axis.
-        dropped: names of the results that other consumers read without the axis.
+        ends: consumers that can read a result with the axis, but do not have it in their own
+            result: a Reshape, or an Unsqueeze that adds the axis.
+        dropped: names of the results that other consumers read without the axis, after a Squeeze.
     """
 
     g: GraphView
     trailing: int
     pieces: dict[str, list[Node]] = field(default_factory=dict)
-    raised: dict[Node, Mapping[str | int, Any]] = field(default_factory=dict)
+    other_splits: dict[Node, Mapping[str | int, Any]] = field(default_factory=dict)
     results: dict[str, None] = field(default_factory=dict)
     ends: list[Node] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
 
-    def take(self, gather: Node | None) -> bool:
-        """Add the Gathers of all indices of a tensor, if `trailing` axes follow their axis."""
+    def add_gathers(self, gather: Node | None) -> bool:
+        """Add the Gathers of all indices of the tensor from which ``gather`` reads.
+
+        Returns:
+            whether they were added: each index has a Gather, and `trailing` axes follow the axis.
+        """
         index = index_of(self.g, gather)
         if index is None or not index.drops or index.source in self.pieces:
             return False
@@ -74,6 +79,10 @@ class _Steps:
         return region
 
     def _carry(self, node: Node) -> Carried | None:
+        """The changes with which a node computes its result with the axis; ``None`` if it cannot.
+
+        Adds the result, and the operands that need the axis as well.
+        """
         axes = axes_of(self.g, node) if node.op_type in _OPERATORS else None
         if (
             axes is None
@@ -88,37 +97,48 @@ class _Steps:
         )
 
     def changed(self, node: Node, axes: Axes) -> dict[str | int, Any]:
-        """The parameters of a node with the axis."""
+        """The parameters of a node that change when the axis is added to its result."""
         labels = axes.results[0]
         if 0 < self.trailing <= len(labels):
-            moved = axes.inserted(_NEW_AXIS, labels[len(labels) - self.trailing])
-        else:
-            moved = axes.replaced({label: (label, _NEW_AXIS) for label in labels[-1:]})
-        return parameters(self.g, node, moved or axes)
+            new_axes = axes.inserted(_NEW_AXIS, labels[len(labels) - self.trailing])
+        else:  # The new axis is the last one.
+            new_axes = axes.replaced({label: (label, _NEW_AXIS) for label in labels[-1:]})
+        return parameters(self.g, node, new_axes or axes)
 
     def _fits(self, name: str, operand: AxisOperand | None, node: Node) -> bool:
         """Whether an operand has the axis, can get it, or broadcasts with fewer axes."""
-        if operand is None or name in self.results:
-            return (operand is None) != (name in self.results)
+        if operand is None:  # a scalar or a parameter, such as axes, which cannot get the axis
+            return name not in self.results
+        if name in self.results:
+            return True
         if operand.broadcasts and len(operand.labels) <= self.trailing:
             return True
         producer = self.g.node_before(name)
         return (
-            self._raises(producer)
+            self._add_split(producer)
             if is_op(node, "MatMul")
-            else operand.broadcasts and self.take(producer)
+            else operand.broadcasts and self.add_gathers(producer)
         )
 
-    def _raises(self, split: Node | None) -> bool:
-        """Whether a node is a Split of a tensor that can get the axis; adds the Split."""
+    def _add_split(self, split: Node | None) -> bool:
+        """Add a Split of another tensor.
+
+        Returns:
+            whether it was added: the node is a Split that can get the axis.
+        """
         axes = axes_of(self.g, split) if is_op(split, "Split") else None
         if split is None or axes is None or len(axes.results[0]) < max(self.trailing, 3):
             return False
-        self.raised[split] = self.changed(split, axes)
+        self.other_splits[split] = self.changed(split, axes)
         self.results.update((output, None) for output in split.output)
         return True
 
     def _ends(self, node: Node, name: str) -> bool:
+        """Whether a consumer of ``name`` computes the same result if ``name`` has the axis.
+
+        An Unsqueeze does if it adds this axis. A Reshape does if its target copies no dimension
+        (by 0) at or after the index of the axis: these dimensions have another index then.
+        """
         g, rank = self.g, self.g.info(name).rank
         position = -1 if rank is None else rank - self.trailing
         if is_op(node, "Unsqueeze"):
@@ -154,23 +174,22 @@ class GathersElementwisePattern(PatternOptimization):
     min_opset = 13
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        first, rank = index_of(g, node), g.info(node.input[0]).rank
-        if first is None or rank is None or first.start != 0 or not first.drops:  # (1)
+        selection, rank = index_of(g, node), g.info(node.input[0]).rank
+        # (1)
+        if selection is None or rank is None or selection.start != 0 or not selection.drops:
             return self.none(node, msg="not index 0 along an axis of static size")
-        steps = _Steps(g, rank - 1 - first.axis)
-        if not steps.take(node):  # (1)
+        tensors = _GatheredTensors(g, rank - 1 - selection.axis)
+        if not tensors.add_gathers(node):  # (1)
             return self.none(node, msg="an index has no Gather")
-        region = steps.grow()  # (3)
-        gathers = [piece for pieces in steps.pieces.values() for piece in pieces]
-        # (2)
-        if not region.nodes or len(steps.dropped) + len(steps.pieces) + len(steps.raised) >= len(
-            gathers
-        ):
+        region = tensors.grow()  # (3)
+        gathers = [piece for pieces in tensors.pieces.values() for piece in pieces]
+        new_nodes = len(tensors.dropped) + len(tensors.pieces) + len(tensors.other_splits)
+        if not region.nodes or new_nodes >= len(gathers):  # (2)
             return self.none(node, msg="the number of nodes would not decrease")
         return MatchResult(
             self,
-            [*gathers, *steps.raised, *region.nodes, *steps.ends],
-            lambda g, *_: _write(steps, region, g),
+            [*gathers, *tensors.other_splits, *region.nodes, *tensors.ends],
+            lambda g, *_: _write(tensors, region, g),
         )
 
     _places = "int64 i = {0}, int64 j = {1}, int64 k = {2}"
@@ -196,18 +215,18 @@ class GathersElementwisePattern(PatternOptimization):
     )
 
 
-def _write(steps: _Steps, region: AxisRegion, g: PatternRewriter) -> list[Node]:
+def _write(tensors: _GatheredTensors, region: AxisRegion, g: PatternRewriter) -> list[Node]:
     """The nodes of a region with the axis, and Squeezes for other consumers."""
-    axis = -1 - steps.trailing
-    names = {name: g.unique_name(name) for name in steps.results}
+    axis = -1 - tensors.trailing
+    names = {name: g.unique_name(name) for name in tensors.results}
     nodes: list[Node] = []
-    for source, pieces in steps.pieces.items():
+    for source, pieces in tensors.pieces.items():
         outputs = [names[piece.output[0]] for piece in pieces]
         split_axis, sizes = g.get_rank(source) + axis, [1] * len(pieces)
         nodes.append(
             g.make_node_check_opset("Split", [source], outputs, axis=split_axis, split=sizes)
         )
-    for node, changes in steps.raised.items():
+    for node, changes in tensors.other_splits.items():
         nodes.append(g.make_node_check_opset("Unsqueeze", node.input[:1], 1, axes=[axis]))
         nodes.append(
             rewritten(
@@ -219,7 +238,7 @@ def _write(steps: _Steps, region: AxisRegion, g: PatternRewriter) -> list[Node]:
             )
         )
     nodes += region.written(g, names, {name: [new] for name, new in names.items()})
-    for node in steps.ends:
+    for node in tensors.ends:
         inputs = [names[node.input[0]], *node.input[1:]]
         if node.op_type == "Unsqueeze":
             nodes.append(g.make_node("Identity", inputs[:1], node.output))
@@ -227,6 +246,6 @@ def _write(steps: _Steps, region: AxisRegion, g: PatternRewriter) -> list[Node]:
             nodes.append(g.make_node("Reshape", inputs, node.output, **node.attribute))
     nodes += [
         g.make_node_check_opset("Squeeze", [names[name]], [name], axes=[axis])
-        for name in steps.dropped
+        for name in tensors.dropped
     ]
     return nodes

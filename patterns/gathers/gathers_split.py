@@ -26,30 +26,29 @@ class GathersSplitPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Start at the Gather of index 0, and look for the Gathers of all other indices."""
-        first = index_of(g, node)
-        if first is None or first.start:
+        selection = index_of(g, node)
+        if selection is None or selection.start:
             return self.none(node, msg="not index 0 along an axis")
         pieces = gathers_of_all(g, node)
         if pieces is None:  # (1)
-            return self.none(node, msg="not every index is taken, or the axis has no static size")
-        if not first.drops:
-            return MatchResult(
-                self,
-                pieces,
-                partial(self._split, first.axis, first.axis, [n.output[0] for n in pieces]),
-            )
+            return self.none(node, msg="an index has no Gather, or the axis has no static size")
+        axis = selection.axis
+        if not selection.drops:
+            outputs = [piece.output[0] for piece in pieces]
+            return MatchResult(self, pieces, partial(self._split, axis, axis, outputs))
         consumers = [g.next_node(piece.output[0]) for piece in pieces]
-        axes = [self._place(g, consumer) for consumer in consumers]
-        exclusive = all(g.is_exclusive(piece.output[0]) for piece in pieces)
-        if not exclusive or axes[0] is None or set(axes) != {axes[0]}:  # (2)
+        axes = [self._new_axis(g, consumer) for consumer in consumers]
+        are_exclusive = all(g.is_exclusive(piece.output[0]) for piece in pieces)
+        if not are_exclusive or axes[0] is None or set(axes) != {axes[0]}:  # (2)
             return self.none(node, msg="the results are not all unsqueezed along the same axis")
         unsqueezes = [consumer for consumer in consumers if consumer is not None]
         outputs = [consumer.output[0] for consumer in unsqueezes]
         return MatchResult(
-            self, [*pieces, *unsqueezes], partial(self._split, first.axis, axes[0], outputs)
+            self, [*pieces, *unsqueezes], partial(self._split, axis, axes[0], outputs)
         )
 
-    def _place(self, g: GraphView, consumer: Node | None) -> int | None:
+    def _new_axis(self, g: GraphView, consumer: Node | None) -> int | None:
+        """The axis that an Unsqueeze adds; ``None`` for other nodes, or if it adds several."""
         axes = g.get_argument(consumer, "axes") if is_op(consumer, "Unsqueeze") else None
         rank = g.info(consumer.output[0]).rank if consumer is not None else None
         return axes[0] % rank if rank and isinstance(axes, list) and len(axes) == 1 else None

@@ -41,15 +41,17 @@ class NonZeroGatherPattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         selection = _selection(g, node)
         if selection is None:  # (1)
-            return self.none(node, msg="not the positions of a mask, or they are read elsewhere")
+            return self.none(
+                node, msg="the indices are not the positions of a mask, or have other consumers"
+            )
         mask, axis = selection
-        shape, sizes = g.try_infer_shape(node.input[0]), g.try_infer_shape(mask)
-        if sizes is None or not shape:  # (2)
+        shape, mask_shape = g.try_infer_shape(node.input[0]), g.try_infer_shape(mask)
+        if mask_shape is None or not shape:  # (2)
             return self.none(node, msg="the shape of the data or of the mask is unknown")
-        if (sizes != shape) if axis is None else (sizes != shape[axis : axis + 1]):  # (2)
+        if mask_shape != (shape if axis is None else shape[axis : axis + 1]):  # (2)
             return self.none(node, msg="the mask is not known to have the size of the data")
         if any(dim != 1 for dim in shape[: axis or 0]):  # (2)
-            return self.none(node, msg="it does not select from the first axis")
+            return self.none(node, msg="a dimension before the axis of the selection is not 1")
         if g.try_infer_type(mask) != TensorProto.BOOL:  # (1)
             return self.none(node, msg="the mask is not boolean")
         if not runs(g, "Compress", node.input[0]):  # (3)
@@ -83,19 +85,19 @@ def _selection(g: GraphView, node: Node) -> _Selection | None:
         The selection, or ``None`` if the indices are no such positions, or another node reads them.
     """
     indices = node.input[1]
-    reader = g.node_before(indices)
-    if reader is None or not all(map(g.is_exclusive, (indices, reader.input[0]))):
+    producer = g.node_before(indices)
+    if producer is None or not all(map(g.is_exclusive, (indices, producer.input[0]))):
         return None
     if node.op_type == "GatherND":
         mask = mask_of(g, indices)
         if mask is None or node.get_attribute("batch_dims", 0):
             return None
         return _Selection(mask, 0 if g.info(mask).rank == 1 else None)
-    positions = g.node_before(reader.input[0])
+    non_zero = g.node_before(producer.input[0])
     axis = axis_of(g, node)
-    if not is_op(reader, "Squeeze", "Reshape") or not is_op(positions, "NonZero") or axis is None:
+    if not is_op(producer, "Squeeze", "Reshape") or not is_op(non_zero, "NonZero") or axis is None:
         return None
-    mask = positions.input[0]
+    mask = non_zero.input[0]
     is_vector = g.info(mask).rank == 1 and g.info(indices).rank == 1
     return _Selection(mask, axis) if is_vector else None
 

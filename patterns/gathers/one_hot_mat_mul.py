@@ -49,26 +49,26 @@ class OneHotMatMulPattern(EasyPatternOptimization):
     min_opset = 12
     operand_types = {"i": _INDICES}  # (1)
     kernels = {"Clip": "i"}  # (4)
-    derives = ("table", "depth", "is_twice", "is_signed")
+    derives = ("embedding", "depth", "has_two_copies", "counts_from_end")
 
     def match_pattern(self, g: PatternBuilder, i: Symbol, w: Constant, b: Optional) -> Symbol:
-        hot = g.either(lambda: self._one_hot(g, i), lambda: self._equal(g, i), name="form")
+        one_hot = g.either(lambda: self._one_hot(g, i), lambda: self._equal(g, i), name="form")
         if g.option("gemm"):
-            return g.op.Gemm(hot, w, b, attributes=g.capture("attributes"))
-        return g.op.MatMul(hot, w)
+            return g.op.Gemm(one_hot, w, b, attributes=g.capture("attributes"))
+        return g.op.MatMul(one_hot, w)
 
     @staticmethod
     def _one_hot(g: PatternBuilder, i: Symbol) -> Symbol:
         depth = g.constant("depth", scalar=True)
         values = g.constant("values", lambda pair: pair.tolist() in ([0, 1], [False, True]))
-        hot = g.op.OneHot(i, depth, values, axis=g.capture("axis"))
-        return g.op.Cast(hot, to=ANY) if g.option("cast") else hot
+        one_hot = g.op.OneHot(i, depth, values, axis=g.capture("axis"))
+        return g.op.Cast(one_hot, to=ANY) if g.option("cast") else one_hot
 
     @staticmethod
     def _equal(g: PatternBuilder, i: Symbol) -> Symbol:
         row = g.constant("row", _counts)
-        hot = g.op.Equal(g.op.Unsqueeze(i, axes=g.capture("axes")), row)
-        return g.op.Cast(hot, to=ANY)
+        one_hot = g.op.Equal(g.op.Unsqueeze(i, axes=g.capture("axes")), row)
+        return g.op.Cast(one_hot, to=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         rank, is_equal = g.info(m.i).rank, m.form == 1
@@ -78,31 +78,37 @@ class OneHotMatMulPattern(EasyPatternOptimization):
         if is_equal and (g.info(m.row).rank or 0) > rank + 1:  # (1)
             return self.none(m.nodes[0], msg="the comparison adds axes")
         if not g.is_exclusive(m.w):  # (2)
-            return self.none(m.nodes[-1], msg="something else reads the weight")
+            return self.none(m.nodes[-1], msg="another node reads the weight")
         rows, default = _rows(g, m)  # (3)
         depth = constant(g, m.row).size if is_equal else int(constant(g, m.depth).item())
         if rows.ndim != 2 or not rows.size or len(rows) != depth:  # (2)
             return self.none(m.nodes[-1], msg="the weight does not have a row for each index")
         if not np.isfinite(rows).all():  # (2)
             return self.none(m.nodes[-1], msg="a weight is not finite")
-        is_twice = not is_equal and rows.size <= FOLD_LIMIT
-        table = np.concatenate([rows, default, rows] if is_twice else [rows, default])
-        return m.derive(table=table, depth=depth, is_twice=is_twice, is_signed=not is_equal)
+        # In OneHot, negative indices count from the end. In Equal, they match no number of the row.
+        counts_from_end = not is_equal
+        has_two_copies = counts_from_end and rows.size <= FOLD_LIMIT
+        return m.derive(
+            embedding=np.concatenate([rows, default, *([rows] if has_two_copies else [])]),
+            depth=depth,
+            has_two_copies=has_two_copies,
+            counts_from_end=counts_from_end,
+        )
 
     def apply_pattern(
         self,
         g: PatternRewriter,
         i: str,
-        table: Array,
+        embedding: Array,
         depth: int,
-        is_twice: bool,
-        is_signed: bool,
+        has_two_copies: bool,
+        counts_from_end: bool,
     ) -> Any:
-        if is_twice:
-            return g.op.Gather(table, g.op.Clip(i, min=-depth - 1, max=depth))
-        if is_signed:
+        if has_two_copies:
+            return g.op.Gather(embedding, g.op.Clip(i, min=-depth - 1, max=depth))
+        if counts_from_end:
             i = g.op.Where(g.op.Less(i, 0), g.op.Add(i, depth), i)
-        return g.op.Gather(table, g.op.Clip(i, min=-1, max=depth))
+        return g.op.Gather(embedding, g.op.Clip(i, min=-1, max=depth))
 
     _weights = "float[2,3] w = {1, 2, 3, 4, 5, 6}"
     examples = Example.pairs(
@@ -138,6 +144,7 @@ def _rows(g: GraphView, m: Match) -> tuple[Array, Array]:
     """
     weight = constant(g, m.w)
     if not m.gemm:
+        # A MatMul adds the weight to products with 0, so that -0 becomes 0.
         return weight + weight.dtype.type(0), np.zeros((1, *weight.shape[1:]), weight.dtype)
     attributes = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0, **m.attributes}
     if attributes["transA"]:

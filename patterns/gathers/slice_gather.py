@@ -21,22 +21,22 @@ class SliceGatherPattern(PatternOptimization):
     near = ("Slice",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        cut = slice_of(g, g.node_before(node.input[0]))
+        part = slice_of(g, g.node_before(node.input[0]))
         indices = g.get_computed_constant(node.input[1])
-        if cut is None or indices is None or cut.axis != axis_of(g, node):  # (1)
+        if part is None or indices is None or part.axis != axis_of(g, node):  # (1)
             return self.none(
                 node, msg="the indices are not constant, or not along a Slice with constant bounds"
             )
-        length = cut.end - cut.start
+        length = part.end - part.start
         if ((indices < -length) | (indices >= length)).any():  # (2)
             return self.none(node, msg="an index is out of range")
         if not g.is_exclusive(node.input[0]):  # (3)
-            return self.none(cut.node, msg="the Slice is read elsewhere")
-        shifted = np.asarray(indices % length + cut.start, dtype=indices.dtype)
+            return self.none(part.node, msg="the Slice is read elsewhere")
+        new_indices = np.asarray(indices % length + part.start, dtype=indices.dtype)
         return MatchResult(
             self,
-            [cut.node, node],
-            replaced_by("Gather", cut.source, shifted, **node.attribute),
+            [part.node, node],
+            replaced_by("Gather", part.source, new_indices, **node.attribute),
         )
 
     examples = Example.only(

@@ -31,7 +31,10 @@ class TransposeGatherPattern(EasyPatternOptimization):
         axis, rank = m.axis % len(m.perm), g.info(m.indices).rank
         remaining = [source_axis for index, source_axis in enumerate(m.perm) if index != axis]
         if rank is None or (rank and m.perm[axis] != axis):  # (1)
-            return self.none(m.nodes[1], msg="the Transpose moves the axis of the Gather")
+            return self.none(
+                m.nodes[1],
+                msg="the rank of the indices is unknown, or not 0 and the Transpose moves the axis",
+            )
         if remaining != sorted(remaining):  # (2)
             return self.none(m.nodes[0], msg="the Transpose reorders the axes that remain")
         return m.derive(source_axis=m.perm[axis])

@@ -33,7 +33,10 @@ class UnsqueezeGatherPattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         gather = m.nodes[-1]
         if m.axes != [*range(len(m.axes))] or axis_of(g, gather) != 0:  # (1)
-            return self.none(gather, msg="the axes are not the first ones of the result")
+            return self.none(
+                gather,
+                msg="the Unsqueeze adds other axes, or the Gather is along another axis than 0",
+            )
         result = m.outputs[0]
         consumers = g.next_nodes(result)
         # (2)

@@ -34,24 +34,25 @@ class UnsqueezeGatherReshapePattern(EasyPatternOptimization):
         return g.op.Reshape(gathered, target, attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        x, i, unsqueezed = (
+        x_shape, i_shape, unsqueezed_shape = (
             g.try_infer_shape(m.x),
             g.try_infer_shape(m.i),
             g.try_infer_shape(m.nodes[0].output[0]),
         )
         # (1)
         if (
-            x is None
-            or i is None
-            or unsqueezed is None
-            or m.axis % len(unsqueezed) in {axis % len(unsqueezed) for axis in m.axes}
+            x_shape is None
+            or i_shape is None
+            or unsqueezed_shape is None
+            or m.axis % len(unsqueezed_shape) in {axis % len(unsqueezed_shape) for axis in m.axes}
         ):
             return self.none(
                 m.nodes[1], msg="a shape is unknown, or the Gather is along a new axis"
             )
-        source_axis = m.axis % len(unsqueezed)
-        source_axis -= sum(axis % len(unsqueezed) < source_axis for axis in m.axes)
-        shape = (*x[:source_axis], *i, *x[source_axis + 1 :])
+        rank = len(unsqueezed_shape)
+        source_axis = m.axis % rank
+        source_axis -= sum(axis % rank < source_axis for axis in m.axes)
+        shape = (*x_shape[:source_axis], *i_shape, *x_shape[source_axis + 1 :])
         # (2)
         if not same_dims(shape, g.try_infer_shape(m.outputs[0])) or not reshapes_as_inferred(
             g, m.nodes[2]
