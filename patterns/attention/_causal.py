@@ -69,8 +69,8 @@ def _causal_constant(mask: Array, scores: Shape, past: Dim) -> VisibleKeys | Non
     _, _, queries, keys = scores
     if not isinstance(queries, int) or not isinstance(keys, int) or not isinstance(past, int):
         return None
-    visible = mask if mask.dtype == bool else mask == 0
-    if not (visible | (mask <= ABSORBING)).all() or mask.ndim > 4:
+    visible, hidden = (mask, ~mask) if mask.dtype == bool else (mask == 0, mask <= ABSORBING)
+    if not (visible | hidden).all() or mask.ndim > 4:
         return None
     pairs = np.broadcast_to(visible, (*visible.shape[:-2], queries, keys))
     if not pairs.size:

@@ -91,6 +91,33 @@ def test_heads_without_rotation() -> None:
     assert "do_rotary" not in attention_of(after)
 
 
+def masked_by(mask: str) -> onnx.ModelProto:
+    """The attention of two new tokens to four keys, of which two are in the cache."""
+    return parse(
+        "agraph (float[b,2,16] q, float[b,2,8] k, float[b,2,8] v, float[b,1,2,8] past_key, "
+        "float[b,1,2,8] past_value) => (float[b,2,16] y, float[b,1,4,8] key, float[b,1,4,8] value) "
+        f"<{mask}> {{ y, key, value = Attention <q_num_heads = 2, kv_num_heads = 1> "
+        "(q, k, v, mask, past_key, past_value) }",
+        23,
+    )
+
+
+@pytest.mark.parametrize(
+    ("numbers", "window"), [("1, 1, 1, 0, 1, 1, 1, 1", -1), ("0, 1, 1, 0, 0, 0, 1, 1", 2)]
+)
+def test_constant_boolean_masks(numbers: str, window: int) -> None:
+    before = masked_by(f"bool[2,4] mask = {{{numbers}}}")
+    after = optimize(before, patterns=PATTERNS, assume=("b == 1",), verify=True)
+    assert attention_of(after).get("local_window_size", -1) == window
+
+
+@pytest.mark.parametrize("numbers", ["1, 1, 1, 1, 1, 1, 1, 1", "0, 1, 1, 0, 1, 0, 1, 1"])
+def test_constant_boolean_masks_that_are_not_causal(numbers: str) -> None:
+    before = masked_by(f"bool[2,4] mask = {{{numbers}}}")
+    after = optimize(before, patterns=PATTERNS, assume=("b == 1",))
+    assert "GroupQueryAttention" not in types(after)
+
+
 def partly_rotated(interleaved: int, step: int = 1, row: str = "") -> onnx.ModelProto:
     """An attention of 2 heads of 32 elements, of which 16 are rotated.
 
