@@ -72,6 +72,11 @@ def _causal_constant(mask: Array, scores: Shape, past: Dim) -> VisibleKeys | Non
     visible, hidden = (mask, ~mask) if mask.dtype == bool else (mask == 0, mask <= ABSORBING)
     if not (visible | hidden).all() or mask.ndim > 4:
         return None
+    # From operator set 24 on, a mask may also have fewer keys than the scores.
+    if any(
+        dim not in (1, size) for dim, size in zip(mask.shape[::-1], (keys, queries), strict=False)
+    ):
+        return None
     pairs = np.broadcast_to(visible, (*visible.shape[:-2], queries, keys))
     if not pairs.size:
         return None

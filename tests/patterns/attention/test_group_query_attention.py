@@ -118,6 +118,15 @@ def test_constant_boolean_masks_that_are_not_causal(numbers: str) -> None:
     assert "GroupQueryAttention" not in types(after)
 
 
+@pytest.mark.parametrize(
+    "mask", ["bool[2,3] mask = {1, 1, 1, 1, 1, 1}", "float[3,1] mask = {0, 0, 0}"]
+)
+def test_constant_masks_of_another_size(mask: str) -> None:
+    """Operator set 24 allows fewer keys: the others are hidden."""
+    after = optimize(masked_by(mask), patterns=PATTERNS, assume=("b == 1",), strict=True)
+    assert "GroupQueryAttention" not in types(after)
+
+
 def partly_rotated(interleaved: int, step: int = 1, row: str = "") -> onnx.ModelProto:
     """An attention of 2 heads of 32 elements, of which 16 are rotated.
 
