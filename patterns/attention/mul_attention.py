@@ -51,7 +51,7 @@ class MulAttentionPattern(EasyPatternOptimization):
         if (scale := attributes.pop("scale", None)) is None:
             features = shape[-1] if shape else None
             heads = attributes.get("q_num_heads", 1) if shape and len(shape) == 3 else 1
-            size = features // heads if isinstance(features, int) else 0
+            size = features // heads if isinstance(features, int) and heads > 0 else 0
             if size <= 0:  # (1)
                 return self.none(m.nodes[1], msg="the head size is unknown")
             scale = size**-0.5

@@ -217,12 +217,14 @@ def _heads(node: Node) -> int | None:
     """
     if any(value for name, value in node.attribute.items() if name not in _ATTRIBUTES):
         return None
-    if node.domain:
-        return int(node.get_attribute("num_heads"))
-    if node.get_attribute("scale", None) == 0:
+    heads: int = node.get_attribute("num_heads" if node.domain else "q_num_heads", None) or 0
+    if heads <= 0:
         return None
-    heads = node.get_attribute("q_num_heads", None)
-    return heads if heads and heads == node.get_attribute("kv_num_heads", None) else None
+    if node.domain:
+        return heads
+    has_zero_scale = node.get_attribute("scale", None) == 0
+    has_groups = heads != node.get_attribute("kv_num_heads", None)
+    return None if has_zero_scale or has_groups else heads
 
 
 def _is_small(shape: Sequence[Any], *, is_standard: bool) -> bool:

@@ -163,8 +163,10 @@ class GatherNDGridPattern(_GatherGrid):
         sizes = grid.sizes
         # If a dynamic dimension is too small, the original fails: results cannot differ.
         # (2)
-        if source is None or any(
-            isinstance(a, int) and a != b for a, b in zip(source, sizes, strict=False)
+        if (
+            source is None
+            or len(source) < len(sizes)
+            or any(isinstance(a, int) and a != b for a, b in zip(source, sizes, strict=False))
         ):
             return self.none(node, msg="the tensor may be smaller than the grid")
         cut = [axis for axis, size in enumerate(sizes) if size != source[axis]]

@@ -80,8 +80,9 @@ class OneHotMatMulPattern(EasyPatternOptimization):
         if not g.is_exclusive(m.w):  # (2)
             return self.none(m.nodes[-1], msg="another node reads the weight")
         rows, default = _rows(g, m)  # (3)
-        depth = constant(g, m.row).size if is_equal else int(constant(g, m.depth).item())
-        if rows.ndim != 2 or not rows.size or len(rows) != depth:  # (2)
+        depth = constant(g, m.row).size if is_equal else constant(g, m.depth).item()
+        # A depth in floating point is rounded down; NaN fails both comparisons.
+        if rows.ndim != 2 or not rows.size or not len(rows) <= depth < len(rows) + 1:  # (2)
             return self.none(m.nodes[-1], msg="the weight does not have a row for each index")
         if not np.isfinite(rows).all():  # (2)
             return self.none(m.nodes[-1], msg="a weight is not finite")
@@ -90,7 +91,7 @@ class OneHotMatMulPattern(EasyPatternOptimization):
         has_two_copies = counts_from_end and rows.size <= FOLD_LIMIT
         return m.derive(
             embedding=np.concatenate([rows, default, *([rows] if has_two_copies else [])]),
-            depth=depth,
+            depth=len(rows),
             has_two_copies=has_two_copies,
             counts_from_end=counts_from_end,
         )

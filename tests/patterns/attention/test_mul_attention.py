@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.support import parse, same_results
+from tests.support import parse, same_results, types
 from xoptim import optimize
 
 
@@ -23,3 +23,14 @@ def test_the_default_scale_of_heads_on_an_axis_of_their_own() -> None:
     }
     assert attention.op_type == "Attention"
     same_results(model, after, feeds)
+
+
+def test_no_heads() -> None:
+    """The model is invalid."""
+    model = parse(
+        "agraph (float[b,3,8] q, float[b,5,8] k, float[b,5,8] v) => (float[b,3,8] y) "
+        "<float two = {2}> { x = Mul(two, q) "
+        "y = Attention <q_num_heads = 0, kv_num_heads = 2> (x, k, v) }",
+        opset=23,
+    )
+    assert types(optimize(model, patterns="MulAttention", strict=True)) == ["Mul", "Attention"]

@@ -32,6 +32,13 @@ MASKED = "Attention <q_num_heads = 2, kv_num_heads = 2> (q, k, v, o)"
 CONTRIB = "com.microsoft.MultiHeadAttention <num_heads = 2> (q, k, v, , , o)"
 
 
+@pytest.mark.parametrize("attributes", ["<num_heads = 0>", "<num_heads = -1>", ""])
+def test_an_invalid_number_of_heads(attributes: str) -> None:
+    before = layer("b,3", f"com.microsoft.MultiHeadAttention {attributes} (q, k, v)")
+    after = optimize(before, patterns="PackedAttention", strict=True)
+    assert "MultiHeadAttention" in types(after)
+
+
 @pytest.mark.parametrize(
     ("shape", "attention"),
     [("2,3", STANDARD), ("1,3", MASKED), ("2,3", MASKED), ("b,3", CONTRIB), ("9,3", CONTRIB)],

@@ -41,3 +41,15 @@ def test_more_columns_than_there_are_fail_before_too() -> None:
 def test_a_fixed_number_of_columns_is_not_cut() -> None:
     before = parse(COLUMNS.replace("bool[b,t] m", "bool[b,7] m"))
     assert "Gather" in types(optimize(before))
+
+
+def test_more_columns_of_indices_than_axes() -> None:
+    """The model is invalid."""
+    model = parse(
+        "agraph (int64[b,c] ids, float[d] x, bool[b] p, bool[c] q) => (float[b,c] y) "
+        "<int64 i = {0}, int64 j = {1}, int64[1] k = {-1}> { s = Shape(ids) n = Size(p) "
+        "m = Size(q) r = Range(i, n, j) c = Range(i, m, j) u = Unsqueeze(r, k) v = Expand(u, s) "
+        "w = Expand(c, s) f = Unsqueeze(v, k) h = Unsqueeze(w, k) "
+        "t = Concat <axis = -1> (f, h) y = GatherND(x, t) }"
+    )
+    assert "GatherND" in types(optimize(model, patterns="GatherNDGrid", strict=True))

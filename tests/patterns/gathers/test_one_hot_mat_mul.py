@@ -75,6 +75,15 @@ def test_another_axis_stays() -> None:
     assert types(optimize(model, patterns="OneHotMatMul", strict=True)) == ["OneHot", "MatMul"]
 
 
+@pytest.mark.parametrize("depth", ["nan", "inf", "1.5"])
+def test_a_depth_that_does_not_match_the_weight_stays(depth: str) -> None:
+    model = parse(
+        f"agraph (int64[n] i) => (float[n,1] y) <float d = {{{depth}}}, float[2] v = {{0, 1}}, "
+        "float[2,1] w = {1, 2}> { h = OneHot(i, d, v) y = MatMul(h, w) }"
+    )
+    assert types(optimize(model, patterns="OneHotMatMul", strict=True)) == ["OneHot", "MatMul"]
+
+
 def test_an_infinite_weight_stays() -> None:
     """A product of 0 and infinity is NaN."""
     model = parse(
