@@ -6,7 +6,7 @@ import pytest
 from onnx import numpy_helper
 
 from tests.support import parse
-from xoptim.proof.coefficients import _taken, precision_of
+from xoptim.proof.coefficients import _elements_at, precision_of
 from xoptim.proof.proving import Proof, prove_models
 
 FOLDED = "over real numbers, constants folded"
@@ -139,7 +139,7 @@ def test_elements_at_indices(axes: tuple[int, ...], change: str) -> None:
         indices[2] = indices[2] + 1
     clipped = [np.clip(i, 0, n - 1) for i, n in zip(indices, array.shape, strict=True)]
     expected = array[tuple(clipped)]
-    taken = _taken(array, indices)
+    taken = _elements_at(array, indices)
     shape = np.broadcast_shapes(taken.shape, expected.shape)
     assert (np.broadcast_to(taken, shape) == np.broadcast_to(expected, shape)).all()
     assert taken.shape == expected.shape

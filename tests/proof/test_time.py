@@ -49,7 +49,7 @@ def test_the_first_answer_after_the_deadline_ends_a_proof(seconds: int) -> None:
     asked = next(ticks)
     assert not proof.is_proved
     # the start of both functions, the duration, and the question that came too late
-    assert proof.reason == "time" if asked > seconds + 2 else proof.reason
+    assert proof.reason == "the time limit is reached" if asked > seconds + 2 else proof.reason
     assert asked <= seconds + 4
 
 

@@ -8,7 +8,10 @@ from typing import Final
 
 from xoptim.facts.dims import Dim, SymbolicDim, substitute
 from xoptim.proof.indices import (
+    BOUND,
+    ELEMENT,
     INDEX,
+    PLACE,
     Case,
     IndexSplit,
     SignSplit,
@@ -40,7 +43,7 @@ ALL: Final = Branch()
 
 
 def with_indices(branch: Branch, place: int, tensor: Tensor) -> Branch:
-    """The case with an index for each axis of output ``place``; the names include ``place``."""
+    """The case with an index for each axis of output number ``place``, which the names include."""
     names = [f"{INDEX}{place}.{axis}" for axis in range(tensor.rank)]
     extents = dict(zip(names, tensor.shape, strict=True))
     indices = tuple(index_symbol(name, extent) for name, extent in extents.items())
@@ -49,19 +52,19 @@ def with_indices(branch: Branch, place: int, tensor: Tensor) -> Branch:
 
 def by_size(branch: Branch, cases: Sequence[Mapping[str, Dim]]) -> list[Branch]:
     """The case for each replacement of sizes, without its indices and the conditions on them."""
-    new = []
+    branches = []
     for values in cases:
         sizes = {name: substitute(dim, values) for name, dim in branch.sizes.items()}
         sizes |= {name: substitute(dim, sizes) for name, dim in values.items()}
-        free = [dim for dim in branch.conditions if not _is_indexed(dim)]
-        conditions = tuple(substitute(dim, values) for dim in free)
+        size_conditions = [dim for dim in branch.conditions if not _is_indexed(dim)]
+        conditions = tuple(substitute(dim, values) for dim in size_conditions)
         if not any(isinstance(dim, int) and dim < 0 for dim in conditions):
-            new.append(Branch(sizes, (), {}, conditions))
-    return new
+            branches.append(Branch(sizes, (), {}, conditions))
+    return branches
 
 
 def _is_indexed(dim: Dim) -> bool:
-    return any(name.startswith("#") for name in symbols_of(dim))
+    return any(name.startswith(INDEX) for name in symbols_of(dim))
 
 
 def by_index(case: Case, branch: Branch, split: IndexSplit) -> Branch:
@@ -73,10 +76,10 @@ def by_index(case: Case, branch: Branch, split: IndexSplit) -> Branch:
     return _with_index(branch, split.name, outer * split.inner + inner, extents)
 
 
-def _with_index(branch: Branch, name: str, new: Dim, extents: Mapping[str, Dim]) -> Branch:
+def _with_index(branch: Branch, name: str, expression: Dim, extents: Mapping[str, Dim]) -> Branch:
     """The case with an expression of new indices in place of an index."""
     ones: dict[str, Dim] = {key: 0 for key, extent in extents.items() if extent == 1}
-    value = {name: substitute(new, ones)}
+    value = {name: substitute(expression, ones)}
     rest = {key: extent for key, extent in branch.extents.items() if key != name}
     rest |= {key: extent for key, extent in extents.items() if key not in ones}
     indices = tuple(substitute(index, value) for index in branch.indices)
@@ -91,19 +94,19 @@ def by_sign(case: Case, branch: Branch, condition: SymbolicDim) -> list[Branch]:
     one takes each of its values if they are few.
     """
     symbols = symbols_of(condition)
-    if any(name[0] in "@&$" for name in symbols):
+    if any(name[0] in (BOUND, PLACE, ELEMENT) for name in symbols):
         raise Unproved("a condition on the index of a sum or of a whole operand")
     indices = sorted(symbols & branch.extents.keys())
-    short = min(indices, key=lambda name: _extent_of(branch, name), default="")
-    if len(indices) > 1 and _extent_of(branch, short) <= _MAX_ENUMERATED:
-        return _values_of(branch, short)
+    index = min(indices, key=lambda name: _extent_of(branch, name), default="")
+    if len(indices) > 1 and _extent_of(branch, index) <= _MAX_ENUMERATED:
+        return _values_of(branch, index)
     if len(indices) == 1:
         try:
-            first = case.cut(condition, short)
+            first = case.cut(condition, index)
         except SignSplit as split:  # it depends on sizes whether there are two ranges
             return by_sign(case, branch, split.condition)
         if first is not None:
-            return _cut(case, branch, short, first)
+            return _cut(case, branch, index, first)
     return [
         Branch(branch.sizes, branch.indices, branch.extents, (*branch.conditions, dim))
         for dim in (condition, -condition - 1)
@@ -113,8 +116,8 @@ def by_sign(case: Case, branch: Branch, condition: SymbolicDim) -> list[Branch]:
 def by_value(branch: Branch) -> list[Branch]:
     """The cases of each value of the index with the fewest values; empty if these are many."""
     name = min(branch.extents, key=lambda name: _extent_of(branch, name), default="")
-    is_short = bool(name) and _extent_of(branch, name) <= _MAX_ENUMERATED
-    return _values_of(branch, name) if is_short else []
+    is_enumerable = bool(name) and _extent_of(branch, name) <= _MAX_ENUMERATED
+    return _values_of(branch, name) if is_enumerable else []
 
 
 def _values_of(branch: Branch, name: str) -> list[Branch]:

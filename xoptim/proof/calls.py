@@ -25,11 +25,11 @@ from xoptim.proof.laws import is_whole
 from xoptim.proof.ranges import range_of
 from xoptim.proof.tensors import Indices, Tensor, elementwise
 
-_WIDE: Final = {TensorProto.INT64, TensorProto.INT32, TensorProto.INT16, TensorProto.INT8}
-_NATURAL: Final = {TensorProto.UINT64, TensorProto.UINT32, TensorProto.UINT16, TensorProto.UINT8}
+_SIGNED: Final = {TensorProto.INT64, TensorProto.INT32, TensorProto.INT16, TensorProto.INT8}
+_UNSIGNED: Final = {TensorProto.UINT64, TensorProto.UINT32, TensorProto.UINT16, TensorProto.UINT8}
 _SIGNED_ZEROS: Final = ("Max", "Min")
-"""Commutative operators whose result for 0 and -0 depends on the order of these operands."""
-RING_TYPES: Final = frozenset(_WIDE | _NATURAL)
+"""Commutative operators whose result for 0 and -0 depends on the order of the operands."""
+RING_TYPES: Final = frozenset(_SIGNED | _UNSIGNED)
 """Integers whose sums, differences and products wrap around."""
 
 
@@ -51,8 +51,8 @@ class Call:
         operands: one per input, ``None`` for one that is omitted.
         results: facts about each output.
         captured: what the subgraphs of the node read, by name.
-        known: the integers of each input where they are known in this case; ``graph`` may already
-            have those of another case.
+        known: the integers of each input, ``None`` where they are not known in this case. The facts
+            of ``graph`` may belong to a later case.
         read_body: the outputs of a subgraph, given the tensors of its inputs and the number of
             loops around it.
         depth: the number of loops around the node.
@@ -133,9 +133,9 @@ class Call:
 
     def axes(self, name: str = "axes", index: int = 1) -> list[int] | None:
         """The axes in an attribute or an operand, also negative; ``None`` where there are none."""
-        written = self.node.attribute.get(name)
-        if written is not None:
-            return list(written)
+        value = self.node.attribute.get(name)
+        if value is not None:
+            return list(value)
         if not self.has(index):
             return None
         axes = self.ints(index)
@@ -146,7 +146,7 @@ class Call:
     def key(self, without: Sequence[str] = ()) -> tuple[Hashable, ...]:
         """All that decides what the node computes, but for its operands and their types.
 
-        ``without``: attributes that do not count.
+        ``without``: names of attributes to ignore.
         """
         bodies = tuple((name, _body_key(body)) for name, body in sorted(self.node.bodies.items()))
         return *operator_key(self.node, without), bodies
@@ -155,11 +155,11 @@ class Call:
 def operator_key(node: Node, without: Sequence[str] = ()) -> tuple[Hashable, ...]:
     """All that decides what a node computes, but for its operands, their types, and subgraphs.
 
-    ``without``: attributes that do not count.
+    ``without``: names of attributes to ignore.
     """
     names = attribute_names(node.op_type, node.domain, node.opset) or node.attribute.keys()
-    written = {*names, *node.attribute} - node.bodies.keys() - {*without}
-    values = ((name, node.get_attribute(name)) for name in sorted(written))
+    attributes = {*names, *node.attribute} - node.bodies.keys() - {*without}
+    values = ((name, node.get_attribute(name)) for name in sorted(attributes))
     settings = tuple((name, _hashable(value)) for name, value in values)
     version = since_version(node.op_type, node.domain, node.opset) or node.opset
     return node.op_type, node.domain, version, settings
@@ -167,10 +167,10 @@ def operator_key(node: Node, without: Sequence[str] = ()) -> tuple[Hashable, ...
 
 def axis_within(axis: int, rank: int) -> int:
     """A non-negative axis; raises `Unproved` for one out of range."""
-    place = normalized(axis, rank)
-    if place is None:
+    nonnegative_axis = normalized(axis, rank)
+    if nonnegative_axis is None:
         raise Unproved(f"axis {axis} of a tensor of rank {rank}")
-    return place
+    return nonnegative_axis
 
 
 def _body_key(body: Graph) -> bytes:
@@ -268,7 +268,7 @@ def is_ring(call: Call, dtype: int) -> bool:
 
 
 def applied(call: Call) -> list[Tensor]:
-    """The results of an operator without laws: a function of elements, or of whole tensors."""
+    """The results as an uninterpreted function of elements, or of complete tensors."""
     node = call.node
     for inner in all_nodes([node]):
         if not is_deterministic(inner.op_type, inner.domain):
@@ -289,25 +289,25 @@ def _pointwise(call: Call) -> Tensor:
 
 
 def pointwise_function(call: Call, without: Sequence[str] = ()) -> Callable[..., Element]:
-    """The operator as a function without laws of an element of each operand.
+    """The operator as an uninterpreted function of an element of each operand.
 
-    ``without``: attributes that do not count.
+    ``without``: names of attributes to ignore.
     """
-    present = [x for x in call.operands if x is not None]
+    tensors = [x for x in call.operands if x is not None]
     is_commutative = has_trait(call.node.domain, call.node.op_type, Trait.COMMUTATIVE)
     if call.case.is_exact and call.node.op_type in _SIGNED_ZEROS:
         is_commutative = False
     omitted = [x is None for x in call.operands]
     while omitted and omitted[-1]:
         omitted.pop()
-    types = tuple(x.dtype for x in present)
+    types = tuple(x.dtype for x in tensors)
     key = ("pointwise", *call.key(without), tuple(omitted), types, call.dtype())
 
     def compute(*elements: Element) -> Element:
-        settled_ones = [settled(e, t) for e, t in zip(elements, types, strict=True)]
+        arguments = [settled(e, t) for e, t in zip(elements, types, strict=True)]
         if is_commutative and len(elements) == 2:
-            settled_ones.sort(key=lambda element: element.serial)
-        return function(*key, args=settled_ones)
+            arguments.sort(key=lambda element: element.serial)
+        return function(*key, args=arguments)
 
     return compute
 
@@ -315,23 +315,23 @@ def pointwise_function(call: Call, without: Sequence[str] = ()) -> Callable[...,
 def as_whole(call: Call, without: Sequence[str] = ()) -> list[Tensor]:
     """The results as functions of whole tensors.
 
-    ``without``: attributes that do not count.
+    ``without``: names of attributes to ignore.
     """
     args: list[Argument] = []
-    ranks: list[int] = []
+    type_codes: list[int] = []  # rank * 1000 + element type, -1 for an omitted operand
     for operand in (*call.operands, *call.captured):
         if operand is None:
-            ranks.append(-1)
+            type_codes.append(-1)
             continue
         tensor = settled_tensor(operand)
         places = [call.case.place(axis, size) for axis, size in enumerate(tensor.shape)]
         args += [tensor.at(places), *tensor.shape]
-        ranks.append(tensor.rank * 1000 + tensor.dtype)
-    while ranks and ranks[-1] == -1:
-        ranks.pop()
+        type_codes.append(tensor.rank * 1000 + tensor.dtype)
+    while type_codes and type_codes[-1] == -1:
+        type_codes.pop()
     captures = tuple(captured_names(call.node))
     named = tuple(bool(name) for name in call.node.output)
-    key = (WHOLE, *call.key(without), tuple(ranks), captures, named)
+    key = (WHOLE, *call.key(without), tuple(type_codes), captures, named)
     return [
         _whole_result(call, place, (*key, place, info.dtype), args)
         for place, info in enumerate(call.results)
@@ -344,7 +344,7 @@ def captured_names(node: Node) -> list[str]:
     for body in node.bodies.values():
         inner_names = (name for inner in body.nodes for name in reads(inner))
         names.update(name for name in (*body.outputs, *inner_names) if not body.defines(name))
-    return sorted(names)  # also names that are operands: the key does not have those
+    return sorted(names)  # operands included: the key of the node lacks the names of operands
 
 
 def _whole_result(

@@ -30,6 +30,7 @@ _MAX_BYTES: Final = 1 << 30
 MAX_OBLIGATIONS: Final = 10_000
 """Maximal number of rewrites: the tolerances of folded constants add up."""
 _PART: Final = 1 << 24
+"""Bytes of a file that are hashed at once."""
 
 
 class CertificateError(XoptimError):
@@ -185,10 +186,10 @@ def fingerprint(path: Path) -> str:
     """
     source = Source(path)
     locations = external_locations(source.proto)
-    own = _digest_of(path)
+    model_digest = _digest_of(path)
     if not locations:
-        return own
-    digests = [own, *(_digest_of(path.parent / name) for name in locations)]
+        return model_digest
+    digests = [model_digest, *(_digest_of(path.parent / name) for name in locations)]
     return sha256("".join(digests).encode()).hexdigest()
 
 

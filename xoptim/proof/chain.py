@@ -27,13 +27,13 @@ from xoptim.operators.evaluate.regions import evaluate_with_onnxruntime
 from xoptim.operators.registry import is_commutative, is_deterministic
 from xoptim.proof.calls import operator_key
 from xoptim.proof.indices import Unproved
-from xoptim.proof.memory import Content, Known, Memory
+from xoptim.proof.memory import Content, Memory, NodeRecord
 from xoptim.proof.sizes import bound_sizes
 from xoptim.proof.values import Term, Value, Values
 
 Scope: TypeAlias = MutableMapping[str, Value]
 _SIGNED_ZEROS: Final = ("Max", "Min")
-"""Commutative operators whose result for 0 and -0 depends on the order of these operands."""
+"""Commutative operators whose result for 0 and -0 depends on the order of the operands."""
 _MAX_RECOMPUTED_BYTES: Final = 1 << 26
 """Bytes of the largest constant that is computed again."""
 _MAX_CONE: Final = 200
@@ -106,12 +106,12 @@ class Reader:
     def _key(self, tensor: Tensor) -> Hashable:
         if self._reads_weights and tensor.is_external:
             return tensor.dtype, tensor.shape, tensor.digest()
-        is_short = tensor.is_external or not tensor.is_sampled
-        return tensor.key() if is_short else Content(tensor)
+        is_cheap = tensor.is_external or not tensor.is_sampled
+        return tensor.key() if is_cheap else Content(tensor)
 
     def _constant(self, name: str, tensor: Tensor) -> Value:
-        known = None if self._memory is None else self._memory.constants.get(tensor)
-        value = self._new_constant(tensor) if known is None else known
+        entry = None if self._memory is None else self._memory.constants.get(tensor)
+        value = self._new_constant(tensor) if entry is None else entry
         hint = self._hints.get(name)
         if hint is not None and not hint.is_same(value) and hint.root.tensor is None:
             self.recomputable.append((value, hint))
@@ -160,7 +160,7 @@ class Reader:
         results = self._results(graph, node, operands, scope, depth)
         scope.update((name, x) for name, x in zip(node.output, results, strict=False) if name)
         if all(x is None or x.root.tensor is not None for x in operands):
-            self._note_written(node, scope)
+            self._pair_with_constants(node, scope)
 
     def _results(
         self,
@@ -177,18 +177,21 @@ class Reader:
         if self._memory is None or depth or node.bodies:
             return self._apply(graph, node, operands, scope, depth)
         infos = tuple(map(graph.info_of, node.output))
-        known = self._memory.nodes.get(node)
-        if known is not None and known.holds(node, operands, infos):
-            return [value.root for value in known.results]
-        before = tuple(operands)
+        record = self._memory.nodes.get(node)
+        if record is not None and record.holds(node, operands, infos):
+            return [value.root for value in record.results]
+        operand_values = tuple(operands)
         results = self._apply(graph, node, operands, scope, depth)
-        self._memory.nodes[node] = Known(
-            node.op_type, node.domain, before, node.attribute, node.opset, infos, results
+        self._memory.nodes[node] = NodeRecord(
+            node.op_type, node.domain, operand_values, node.attribute, node.opset, infos, results
         )
         return results
 
-    def _note_written(self, node: Node, scope: Scope) -> None:
-        """Note results of constant operands that may equal an earlier constant of the same name."""
+    def _pair_with_constants(self, node: Node, scope: Scope) -> None:
+        """Pair results with the earlier constants of their names, to be recomputed and compared.
+
+        A pass may write a constant as a node with constant operands.
+        """
         for name in node.output:
             hint = self._hints.get(name)
             if hint is not None and hint.root.tensor is not None:
@@ -228,8 +231,8 @@ class Reader:
             inner = inner_scope(scope)
             self.read(body, inner, depth + 1)
             for inner_name, value in inner.maps[0].items():
-                known = self.inner.setdefault(inner_name, value)
-                if known is None or not known.is_same(value):
+                first_value = self.inner.setdefault(inner_name, value)
+                if first_value is None or not first_value.is_same(value):
                     self.inner[inner_name] = None
             operands = [*operands, *(self._operand(inner, name) for name in body.outputs)]
         is_pair = len(operands) == 2 and None not in operands
@@ -292,9 +295,9 @@ class Chain:
         return self._memory.size
 
     def renew(self, model: Model) -> None:
-        """Take another model, such as the same one after changes that are not compared here.
+        """Replace the model by another one, or by itself after changes that need no proof.
 
-        What is known about values stays known.
+        Values that are known to be equal stay so.
         """
         self.names, self._inner = {}, {}
         self._read(model.graph, self.names, {}, memory=self._memory)
@@ -302,9 +305,9 @@ class Chain:
         self.outputs = {name: self.names[name] for name in model.graph.outputs}
 
     def differing(self, model: Model, outputs: Mapping[str, Value] | None = None) -> list[str]:
-        """The outputs of another model that are not known to be equal to those of this one.
+        """The names of the outputs that are not known to be equal in another model.
 
-        ``outputs``: those of an earlier model, to be compared in place of those of this one.
+        ``outputs``: expected values, by default the outputs of this model.
         """
         expected = self.outputs if outputs is None else outputs
         scope = self._read(model.graph, {}, {}, memory=self._memory)
@@ -338,14 +341,14 @@ class Chain:
             raise Unproved("a loop in a subgraph")
         operands = {name: x.root for name in declared if (x := self._value(name)) is not None}
         sizes = bound_sizes(declared, {name: value.info for name, value in operands.items()})
-        old = self._read(before.graph, {}, sizes, operands)
-        values = ((self._value(name), old[name]) for name in outputs)
-        has_values = all(own is not None and own.is_same(value) for own, value in values)
-        new = self._read(after.graph, {}, sizes, operands)
+        before_values = self._read(before.graph, {}, sizes, operands)
+        values = ((self._value(name), before_values[name]) for name in outputs)
+        has_values = all(value is not None and value.is_same(match) for value, match in values)
+        after_values = self._read(after.graph, {}, sizes, operands)
         for name in outputs if unites else ():
-            self.values.unite(old[name], new[name])
-        inside = any(name in self._inner and name not in self.names for name in outputs)
-        (self._inner if inside else self.names).update(new)
+            self.values.unite(before_values[name], after_values[name])
+        is_inner = any(name in self._inner and name not in self.names for name in outputs)
+        (self._inner if is_inner else self.names).update(after_values)
         return has_values
 
     def _value(self, name: str) -> Value | None:
@@ -416,7 +419,7 @@ class _Cone:
 
     def _name(self, value: Value, depth: int) -> str | None:
         if value.serial not in self._names:
-            self._names[value.serial] = None  # it is not computed from itself
+            self._names[value.serial] = None  # ends the recursion if a cycle leads back to it
             if value.tensor is not None and value.tensor.nbytes <= _MAX_RECOMPUTED_BYTES:
                 name = f"c{value.serial}"
                 self._feeds[name] = value.tensor.numpy()

@@ -62,28 +62,28 @@ class Change:
         return self._opsets != dict(self._model.opsets)
 
     def of_stacks(self) -> Proof:
-        """The proof that all removed nodes compute what the new ones compute.
+        """The proof that horizontally fused nodes compute the same results as the removed nodes.
 
         Raises `Unproved` where there is none.
         """
         self._require_plain("subgraphs or local functions")
         graph = self._model.graph
-        old = [link for link in self._links if link.node.graph is not graph]
-        kept = [link for link in self._links if link.node.graph is graph]
-        if self.has_raised or not all(map(_is_as_before, kept)):
+        removed_links = [link for link in self._links if link.node.graph is not graph]
+        kept_links = [link for link in self._links if link.node.graph is graph]
+        if self.has_raised or not all(map(_is_as_before, kept_links)):
             raise Unproved("nodes that were changed")
         before = {link.node for link in self._links}
-        new = [node for node in graph.nodes if node not in before]
-        if len(old) + len(new) > _MAX_NODES:
+        new_nodes = [node for node in graph.nodes if node not in before]
+        if len(removed_links) + len(new_nodes) > _MAX_NODES:
             raise Unproved(f"more than {_MAX_NODES} nodes that were changed")
-        read = {name for node in graph.nodes for name in node.input} | {*graph.outputs}
+        names_read = {name for node in graph.nodes for name in node.input} | {*graph.outputs}
         results = [
             name
-            for link in old
+            for link in removed_links
             for name in link.results
-            if name in read and graph.producer(name) is not None
+            if name in names_read and graph.producer(name) is not None
         ]
-        return self._proved([link.node for link in old], new, results, {}, "stacks")
+        return self._proved([link.node for link in removed_links], new_nodes, results, {}, "stacks")
 
     def of_operator_set(self) -> Grade:
         """Prove each node by its definitions in both operator sets; returns the weakest grade.
@@ -102,7 +102,7 @@ class Change:
         if not self._is_plain or self._model.functions or len([*graph.all_graphs()]) > 1:
             raise Unproved(reason)
         if self._ports != ([*graph.declared_inputs], [*graph.outputs]):
-            raise Unproved("other inputs or outputs")
+            raise Unproved("inputs or outputs that were changed")
 
     def _grade_of(self, link: _Link, names: set[str], proofs: dict[bytes, Proof]) -> Grade:
         graph, old = self._model.graph, link.node
@@ -176,9 +176,9 @@ class Change:
         outputs = [value_info(name, graph.info_of(name)) for name in results]
 
         def side(nodes: Iterable[Node], opsets: dict[str, int]) -> onnx.ModelProto:
-            own = [*nodes]
-            body = onnx.GraphProto(name="fragment", node=map(export_node, own))
-            used = {name for node in own for name in node.input}
+            fragment_nodes = [*nodes]
+            body = onnx.GraphProto(name="fragment", node=map(export_node, fragment_nodes))
+            used = {name for node in fragment_nodes for name in node.input}
             body.initializer.extend(tensor_proto(n, t) for n, t in stored.items() if n in used)
             body.input.extend(inputs)
             body.output.extend(outputs)
@@ -194,6 +194,6 @@ def _is_as_before(link: _Link) -> bool:
 
 
 def _read_by(nodes: Sequence[Node]) -> list[str]:
-    """What nodes read from elsewhere."""
-    made = {name for node in nodes for name in node.output}
-    return [name for node in nodes for name in node.input if name and name not in made]
+    """The names that nodes read and do not compute."""
+    results = {name for node in nodes for name in node.output}
+    return [name for node in nodes for name in node.input if name and name not in results]

@@ -27,7 +27,7 @@ from xoptim.graph.sources import Source
 from xoptim.proof.certificate import Certificate, CertificateError, Obligation, fingerprint
 from xoptim.proof.chain import Chain
 from xoptim.proof.grades import GRADES, Grade
-from xoptim.proof.indices import Unproved
+from xoptim.proof.indices import OutOfTime, Unproved
 from xoptim.proof.proving import SIZES_FROM, Proof, prove_models
 
 _MAX_SECONDS: Final = 900.0
@@ -39,7 +39,7 @@ DEFINITIONS: Final = "under the definitions of ONNX's operators"
 
 @dataclass(frozen=True, slots=True)
 class CertificateCheck(JsonResult):
-    """What a check of a certificate showed.
+    """The outcome of a check of a certificate.
 
     Attributes:
         grade: how equal both models are proved to be.
@@ -104,7 +104,7 @@ def check_certificate(
 
 
 class _Check:
-    """The proofs of the rewrites of a certificate, and the chain that they are links of."""
+    """The check of a certificate: its rewrites are proved, then applied to the original."""
 
     def __init__(self, certificate: Certificate, original: Source, result: Source) -> None:
         self.certificate = certificate
@@ -130,12 +130,12 @@ class _Check:
         weakest = max((proof.grade for proof in proved), key=GRADES.index, default=GRADES[0])
         premises = dict.fromkeys(text for proof in proved for text in proof.premises)
         # the passes between rewrites are not proved for sizes of 0
-        own = [text for text in premises if text not in SIZES_FROM]
+        other_premises = [text for text in premises if text not in SIZES_FROM]
         return CertificateCheck(
             "only run" if reason else weakest,
             reason,
             {grade: grades[grade] for grade in GRADES[:3]},
-            [*[SIZES_FROM[1]] * bool(proved), *own],
+            [*[SIZES_FROM[1]] * bool(proved), *other_premises],
             unproved,
             self.unmatched,
             recomputed,
@@ -147,7 +147,7 @@ class _Check:
 
     def _prove(self, obligation: Obligation, end: float) -> Proof:
         if time.monotonic() > end:
-            return Proof("only run", "time")
+            return Proof("only run", str(OutOfTime()))
         before, after = obligation.models()
         assumed = fitting(self.certificate.assumptions, before)[0]
         return prove_models(before, after, Assumptions.of(assumed))
@@ -173,10 +173,10 @@ class _Check:
         except Unproved as error:
             return chain.recomputed, f"the result: {error}"
         inputs = model.graph.declared_inputs.items()
-        own = chain.inputs
-        other = next((n for n, info in inputs if n not in own or not _is_same(info, own[n])), None)
-        if other is not None:
-            return chain.recomputed, f"the result has another input {other!r}"
+        infos = chain.inputs
+        extra = next((n for n, x in inputs if n not in infos or not _is_same(x, infos[n])), None)
+        if extra is not None:
+            return chain.recomputed, f"the original has no input {extra!r} of this type and shape"
         missing = f"output {names[0]!r} is not found equal" if names else ""
         return chain.recomputed, missing
 
@@ -187,12 +187,12 @@ class _Check:
                 load_model(_without_claims(model), assumptions=self._assumptions(model))
                 for model in obligation.models()
             )
-            is_there = chain.rewrite(before, after, unites=is_equal)
+            has_nodes = chain.rewrite(before, after, unites=is_equal)
         except (Unproved, XoptimError) as error:
             return str(error)
         except Exception as error:  # a certificate may have invalid nodes
             return f"{type(error).__name__}: {error}"[:_MAX_LENGTH]
-        return "" if is_there else "the model does not have its nodes"
+        return "" if has_nodes else "the model does not have its nodes"
 
     def _assumptions(self, model: onnx.ModelProto) -> Assumptions:
         return Assumptions.of(fitting(self.certificate.assumptions, model)[0])
@@ -203,11 +203,11 @@ class _Check:
         return load_model(proto, source.base_dir, assumptions=assumptions)
 
 
-def _is_same(one: Info, other: Info) -> bool:
+def _is_same(first: Info, second: Info) -> bool:
     """Whether two inputs have the same type and shape; dimensions without a name may differ."""
-    if (one.dtype, one.container, one.rank) != (other.dtype, other.container, other.rank):
+    if (first.dtype, first.container, first.rank) != (second.dtype, second.container, second.rank):
         return False
-    pairs = zip(one.shape or (), other.shape or (), strict=True)
+    pairs = zip(first.shape or (), second.shape or (), strict=True)
     return all(a == b or (is_anonymous(a) and is_anonymous(b)) for a, b in pairs)
 
 

@@ -22,7 +22,10 @@ _MAX_ELEMENTS: Final = 1 << 22
 _ULPS: Final = 8
 _ULPS_OF_16_BITS: Final = 2
 _MAX_USUAL_WIDTH: Final = 16
-"""Multiple of the usual tolerance above which a wider one, where terms cancel, is a premise."""
+"""A tolerance above this multiple of the usual one is a premise of the proof.
+
+Tolerances are relative to the summands, so they may exceed a sum whose summands cancel.
+"""
 _EPSILONS: Final[dict[int, tuple[float, float]]] = {
     TensorProto.BFLOAT16: (2.0**-8, 2.0**-133),
     TensorProto.FLOAT16: (2.0**-11, 2.0**-24),
@@ -44,7 +47,7 @@ class Precision:
     text: str
 
     def texts(self, width: float) -> list[str]:
-        """The premises about constants that differ by at most a share ``width`` of themselves."""
+        """The premises about constants whose largest relative tolerance is ``width``."""
         if width <= _MAX_USUAL_WIDTH * self.relative:
             return [self.text]
         share = f"{width:.1g} of themselves" if math.isfinite(width) else "more than themselves"
@@ -83,9 +86,9 @@ class Condition:
 
     Attributes:
         left: the summands of one side.
-        right: those of the other side.
+        right: the summands of the other side.
         sizes: the number of values of each index that they depend on, by name.
-        dtypes: the types of their constants, and that of the elements.
+        dtypes: the types of their constants, and the type of the elements.
     """
 
     left: tuple[Coefficient, ...]
@@ -197,8 +200,8 @@ class _Sums:
             bounds = dict(part.inner)
             inner = _grid(sizes_of(bounds, bounds))
             ones = (1,) * len(inner)
-            wide = {name: array.reshape(array.shape + ones) for name, array in grid.items()}
-            product, size = self._product(part.powers, float(part.number), {**wide, **inner})
+            outer = {name: array.reshape(array.shape + ones) for name, array in grid.items()}
+            product, size = self._product(part.powers, float(part.number), {**outer, **inner})
             if inner:
                 shape = np.broadcast_shapes(
                     product.shape, *(array.shape for array in inner.values())
@@ -241,7 +244,7 @@ class _Sums:
             places = zip(base.args, array.shape, strict=True)
             if any(isinstance(index, int) and not 0 <= index < size for index, size in places):
                 raise Unproved("an index of a constant that is out of range")
-            return _taken(array, indices).astype(np.float64), None
+            return _elements_at(array, indices).astype(np.float64), None
         (content,) = base.args
         assert isinstance(content, Element)
         value = np.zeros(())
@@ -257,7 +260,7 @@ class _Sums:
         return function(value), None
 
 
-def _taken(array: Array, indices: Sequence[Array]) -> Array:
+def _elements_at(array: Array, indices: Sequence[Array]) -> Array:
     """The elements of an array at indices that broadcast with each other, clipped to the array."""
     axes: list[int] = []
     for index, size in zip(indices, array.shape, strict=True):
@@ -270,8 +273,8 @@ def _taken(array: Array, indices: Sequence[Array]) -> Array:
             shape[axis] = size
         return array.transpose(np.argsort(axes)).reshape(shape)
     pairs = zip(indices, array.shape, strict=True)
-    taken: Array = array[tuple(np.clip(index, 0, size - 1) for index, size in pairs)]
-    return taken
+    elements: Array = array[tuple(np.clip(index, 0, size - 1) for index, size in pairs)]
+    return elements
 
 
 def _index(arg: Argument, grid: _Grid) -> Array:

@@ -33,7 +33,7 @@ def require_same_values(before: onnx.ModelProto, after: onnx.ModelProto) -> None
     """Raise `Unproved` unless both models apply the same operators to equal operands, and each node
     of the result runs only where the original runs an equal one.
 
-    Nothing that is inferred or declared of shapes is read.
+    Neither inferred nor declared shapes are used.
     """
     if _ports(before) != _ports(after):
         raise Unproved("the inputs or outputs differ")
@@ -79,7 +79,7 @@ class _Side(Reader):
         """Add the values of a graph to ``scope``, which is kept."""
         if graph.parent is not None and graph.declared_inputs:
             raise Unproved("a loop")
-        if graph.parent is not None and any(_is_outside(graph, name) for name in _own(graph)):
+        if graph.parent is not None and any(_is_outside(graph, name) for name in _names_of(graph)):
             raise Unproved("a name that a subgraph defines again")
         super().read(graph, scope, depth, operands)
         self.scopes[graph] = scope
@@ -116,7 +116,7 @@ class _Side(Reader):
         return self.scopes[graph][name].root
 
     def computed(self, graph: Graph) -> Iterator[tuple[Node, Value]]:
-        """The nodes of a graph that are more than a value, each with its first result."""
+        """The nodes of a graph except Constant and Identity, each with its first result."""
         for node in graph.nodes:
             names = [name for name in node.output if name]
             if names and (node.domain or node.op_type not in ("Constant", "Identity")):
@@ -150,7 +150,7 @@ class _Side(Reader):
 
 
 class _Comparison:
-    """What the result runs, compared with what the original runs."""
+    """Checks that the nodes of the result run only where the original runs equal ones."""
 
     def __init__(self, original: _Side, result: _Side) -> None:
         self.original = original
@@ -201,8 +201,8 @@ class _Comparison:
             if available is None or truth not in (None, answer):
                 self._require(body, None, [])
                 continue
-            bodies = [branches[answer] for own, branches in choices if own.is_same(condition)]
-            inner = [choice for own in bodies for choice in self.original.choices(own)]
+            bodies = [branches[answer] for test, branches in choices if test.is_same(condition)]
+            inner = [choice for branch in bodies for choice in self.original.choices(branch)]
             roots = available.union(*map(self.original.running, bodies))
             self._require(body, roots, [*choices, *inner])
 
@@ -230,7 +230,7 @@ def _bodies(graph: Graph) -> Iterator[Graph]:
     return (body for body in graph.all_graphs() if body is not graph)
 
 
-def _own(graph: Graph) -> Iterator[str]:
+def _names_of(graph: Graph) -> Iterator[str]:
     """The names that a graph defines."""
     yield from graph.initializers
     yield from (name for node in graph.nodes for name in node.output if name)

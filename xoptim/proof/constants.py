@@ -25,32 +25,34 @@ def constant(stored: Stored, indices: Sequence[Dim]) -> Element:
     equal.
     """
     array = stored.array
-    places: list[int | slice | None] = []
-    rest: list[Dim] = []
+    subscripts: list[int | slice | None] = []
+    open_indices: list[Dim] = []
     for axis, index in enumerate(indices):
         if isinstance(index, int):
-            places.append(index)
+            subscripts.append(index)
             continue
-        taken = _taken(array, axis, index)
-        places.append(slice(None))
-        if taken is None:
-            rest.append(index)
+        part = _reached_part(array, axis, index)
+        subscripts.append(slice(None))
+        if part is None:
+            open_indices.append(index)
         else:
-            array = taken[0]
-            rest.append(taken[1])
-    if not rest:
-        return of_number(array[tuple(places)])
-    if len(rest) < len(places) or array is not stored.array:
-        stored = Stored(array[tuple(places)])
-    for axis, index in enumerate(rest):
+            array = part[0]
+            open_indices.append(part[1])
+    if not open_indices:
+        return of_number(array[tuple(subscripts)])
+    if len(open_indices) < len(subscripts) or array is not stored.array:
+        stored = Stored(array[tuple(subscripts)])
+    for axis, index in enumerate(open_indices):
         read = _read_from_constant(index)
-        composed = None if read is None else _composed(stored, rest, axis, read)
+        composed = None if read is None else _composed(stored, open_indices, axis, read)
         if composed is not None:
             return composed
-    return function(CONSTANT, stored, args=rest)
+    return function(CONSTANT, stored, args=open_indices)
 
 
-def _taken(array: np.ndarray[Any, Any], axis: int, index: SymbolicDim) -> tuple[Any, Dim] | None:
+def _reached_part(
+    array: np.ndarray[Any, Any], axis: int, index: SymbolicDim
+) -> tuple[Any, Dim] | None:
     """The part of an array that an index reaches along an axis, and the index in this part.
 
     ``None`` where that is the whole array, or is not known.
@@ -100,19 +102,19 @@ def _composed(stored: Stored, indices: Sequence[Dim], axis: int, read: Factor) -
     is_valid = places.is_whole and bool(((numbers >= -size) & (numbers < size)).all())
     if not is_valid or numbers.size * array.size > _MAX_COMPOSED * size:
         return None
-    taken = np.take(array, np.where(numbers < 0, numbers + size, numbers), axis)
+    array_at_indices = np.take(array, np.where(numbers < 0, numbers + size, numbers), axis)
     inner = [arg for arg in read.args if not isinstance(arg, Element)]
-    return constant(Stored(taken), [*indices[:axis], *inner, *indices[axis + 1 :]])
+    return constant(Stored(array_at_indices), [*indices[:axis], *inner, *indices[axis + 1 :]])
 
 
 def of_number(value: Any) -> Element:
     """A number of numpy as an element; a negative zero is the number 0."""
     if value.dtype.kind in "iub":
         return number(int(value))
-    wide = float(value)
-    if not np.isfinite(wide):
-        return function(SPECIAL, str(wide))
-    ratio = Fraction(wide)
+    real = float(value)
+    if not np.isfinite(real):
+        return function(SPECIAL, str(real))
+    ratio = Fraction(real)
     return number(int(ratio) if ratio.denominator == 1 else ratio)
 
 

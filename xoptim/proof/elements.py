@@ -230,7 +230,7 @@ def of_factor(base: Factor, exponent: int = 1) -> Element:
 
 
 def function(*key: Hashable, args: Sequence[Argument] = ()) -> Element:
-    """A function without laws, applied to indices and elements."""
+    """An uninterpreted function (one that no law simplifies) of indices and elements."""
     return of_factor(factor(*key, args=args))
 
 
@@ -352,14 +352,14 @@ def expanded(
     bounds: list[tuple[str, Dim]], images: Sequence[tuple[Factor | Element, int]], value: Number
 ) -> Element:
     """A term under a sum, whose factors may be sums."""
-    loose = [(image, power) for image, power in images if isinstance(image, Factor)]
-    dense = ONE
+    factors = [(image, power) for image, power in images if isinstance(image, Factor)]
+    sums = ONE
     for image, power in images:
         if isinstance(image, Element):
-            dense = dense * image.power(power)
+            sums = sums * image.power(power)
     return added(
-        _product((bounds, loose), opened(term), value * coefficient)
-        for term, coefficient in dense.terms.items()
+        _product((bounds, factors), opened(term), value * coefficient)
+        for term, coefficient in sums.terms.items()
     )
 
 
@@ -393,11 +393,11 @@ def _product(left: Open, right: Open, value: Number) -> Element:
 def _drop_implied(powers: dict[Factor, int]) -> None:
     """Remove conditions that follow from others, as ``x + 1 >= 0`` from ``x >= 0``."""
     conditions = [base for base in powers if base.key[0] == WITHIN]
-    for one, other in itertools.permutations(conditions, 2):
-        if one in powers and other in powers:
-            distance = one.args[0] - other.args[0]  # type: ignore[operator]
+    for implied, condition in itertools.permutations(conditions, 2):
+        if implied in powers and condition in powers:
+            distance = implied.args[0] - condition.args[0]  # type: ignore[operator]
             if isinstance(distance, int) and distance >= 0:
-                del powers[one]
+                del powers[implied]
 
 
 def _content(base: Factor) -> Element:
@@ -467,13 +467,13 @@ def _without_softmax(
             continue
         divisor = _content(base)
         count = len(next(iter(divisor.terms))[0]) if len(divisor.terms) == 1 else 0
-        free = [bound for bound in bounds if bound[0] not in base.free]
-        for chosen in itertools.combinations(free, count) if count else ():
-            names = {name for name, _ in chosen}
-            own = {f: p for f, p in powers.items() if not names.isdisjoint(f.free)}
-            if _closed(list(chosen), own, 1) is divisor:
-                rest = {f: p for f, p in powers.items() if f not in own and f is not base}
-                return _closed([b for b in bounds if b not in chosen], rest, value)
+        candidates = [bound for bound in bounds if bound[0] not in base.free]
+        for inner in itertools.combinations(candidates, count) if count else ():
+            names = {name for name, _ in inner}
+            summand = {f: p for f, p in powers.items() if not names.isdisjoint(f.free)}
+            if _closed(list(inner), summand, 1) is divisor:
+                rest = {f: p for f, p in powers.items() if f not in summand and f is not base}
+                return _closed([b for b in bounds if b not in inner], rest, value)
     return None
 
 

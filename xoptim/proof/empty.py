@@ -13,7 +13,7 @@ from xoptim.proof.tensors import Tensor
 
 _ORT: Final = "com.microsoft"
 _CONTROL: Final[frozenset[OperatorKey]] = frozenset((("", "If"), ("", "Loop")))
-"""Operators whose bodies are read. A Scan of nothing ends the process in ONNX Runtime."""
+"""Operators whose bodies are read. ONNX Runtime crashes on a Scan without iterations."""
 SUMS: Final[frozenset[OperatorKey]] = frozenset(
     (
         *(("", name) for name in ("MatMul", "ReduceL1", "ReduceL2", "ReduceSum")),
@@ -30,7 +30,9 @@ JOINS: Final[frozenset[OperatorKey]] = frozenset(
 
 
 def check_empty(call: Call, results: Sequence[Tensor], names: Sequence[str]) -> None:
-    """Raise `Unproved` where operands that are empty have no meaning; note what may fail.
+    """Raise `Unproved` where an operator has no defined result for empty operands.
+
+    Nodes that ONNX Runtime may refuse are added to ``call.case.fragile``.
 
     Args:
         call: the call.
@@ -48,9 +50,9 @@ def check_empty(call: Call, results: Sequence[Tensor], names: Sequence[str]) -> 
     has_elements = any(name and not _is_empty(x.shape) for name, x in _named(call, results))
     mirrors = key == ("", "Pad") and call.attribute("mode", "constant") != "constant"
     if has_elements and (mirrors or key not in SUMS | JOINS | _CONTROL):
-        raise Unproved(f"{node.op_type} of nothing")
+        raise Unproved(f"{node.op_type} of an empty tensor")
     if not (_takes_empty(key) or key in SUMS | JOINS):
-        call.case.fragile.setdefault(f"{node.op_type} of nothing", set()).add(id(node))
+        call.case.fragile.setdefault(f"{node.op_type} of an empty tensor", set()).add(id(node))
 
 
 def _named(call: Call, results: Sequence[Tensor]) -> Sequence[tuple[str, Tensor]]:

@@ -22,7 +22,10 @@ _READING: Final = {
     ("com.microsoft", "GatherND"): 1,
     ("com.microsoft", "MRotaryEmbedding"): 6,
 }
-"""Operators that fail for an index out of range, and how many times they read."""
+"""Operators that fail for an index out of range, with the number of reads at such an index.
+
+MRotaryEmbedding reads two tables, each at three positions.
+"""
 _EMBEDDING: Final = ("com.microsoft", "EmbedLayerNormalization")
 _INDICES: Final = (0, 1, 8)
 """Operands of an embedding that are indices."""
@@ -54,7 +57,7 @@ def _fallible_of(graph: Graph) -> Counter[str]:
             kinds["an integer division"] += not is_safe
         elif key == _EMBEDDING:
             names = [node.input[k] for k in _INDICES if k < len(node.input)]
-            for kind in ("a read at an index", "a read at an index from the start"):
+            for kind in ("a read at an index", "a read at an index that must not be negative"):
                 kinds[kind] += sum(map(bool, names))
         elif key in _READING:
             indices = graph.info_of(node.input[1]).data
@@ -63,7 +66,7 @@ def _fallible_of(graph: Graph) -> Counter[str]:
             if not is_known and not _is_in_range(graph, node):
                 kinds["a read at an index"] += _READING[key]
             if not takes_negative and not (indices and all(map(is_nonnegative, indices))):
-                kinds["a read at an index from the start"] += _READING[key]
+                kinds["a read at an index that must not be negative"] += _READING[key]
     return kinds
 
 

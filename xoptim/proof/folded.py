@@ -36,7 +36,7 @@ class Closeness:
     """Compares elements up to the rounding of constants.
 
     Attributes:
-        extents: those of the indices of the case.
+        extents: the extents of the indices of the case.
         dtype: the type of the elements.
         dtypes: the types of the constants that were found close, and ``dtype``.
         width: the largest relative tolerance of a constant.
@@ -48,7 +48,7 @@ class Closeness:
     dtypes: set[int] = field(default_factory=set)
     width: float = 0.0
     conditions: dict[Condition, None] = field(default_factory=dict)
-    _met: dict[Any, list[Element]] = field(default_factory=dict)
+    _representatives: dict[Any, list[Element]] = field(default_factory=dict)
     _skeletons: dict[Element, _Skeleton] = field(default_factory=dict)
 
     def are_close(self, left: Element, right: Element) -> bool:
@@ -56,7 +56,10 @@ class Closeness:
         return self._same(self._settled(left, {}), self._settled(right, {}), {})
 
     def _settled(self, value: Element, outer: Extents) -> Element:
-        """The element with each argument of a function replaced by the first close one met."""
+        """The element with arguments of functions replaced by earlier ones that are close to them.
+
+        Arguments that are close to each other become the same one.
+        """
         parts: list[Element] = []
         for (bounds, powers), number in value.terms.items():
             extents = {**outer, **dict(bounds)}
@@ -79,11 +82,11 @@ class Closeness:
 
     def _representative(self, key: Any, value: Element, extents: Extents) -> Element:
         used = tuple(sorted((n, e) for n, e in extents.items() if n in value.free))
-        met = self._met.setdefault((key, used), [])
-        for other in met:
-            if other is value or self._same(other, value, extents):
-                return other
-        met.append(value)
+        representatives = self._representatives.setdefault((key, used), [])
+        for candidate in representatives:
+            if candidate is value or self._same(candidate, value, extents):
+                return candidate
+        representatives.append(value)
         return value
 
     def _same(self, left: Element, right: Element, extents: Extents) -> bool:
@@ -177,7 +180,7 @@ def _is_constant(base: Factor) -> bool:
 
 
 def _is_of_floats(base: Factor) -> bool:
-    """Whether all arguments of a function are floating-point numbers: no others are rounded."""
+    """Whether all arguments of a function are floating-point numbers, which may be rounded."""
     kind = base.key[0]
     if kind in (*COMPARISONS, "cast"):
         return isinstance(base.key[1], int) and is_float(base.key[1])

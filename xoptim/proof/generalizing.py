@@ -1,4 +1,4 @@
-"""Rewrites whose constants are read as any numbers: what is proved of them holds for each layer."""
+"""Rewrites with inputs in place of their large constants: one proof holds for all layers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class General:
         models: both sides. Their last inputs are the constants.
         names: the names of the constants.
         arrays: their elements, which are finite.
-        folded: the names of those that only one side reads: they may be computed from others.
+        folded: the names of the constants that only one side has: they may be folded from others.
     """
 
     models: tuple[onnx.ModelProto, onnx.ModelProto]
@@ -38,7 +38,7 @@ def generalized(models: Sequence[onnx.ModelProto]) -> General | None:
 
     A proof for all finite values of these inputs is one for the constants. ``None`` where there are
     no such constants, one is not finite, or one differs between the sides. A constant that only one
-    side reads is kept where all its elements are equal: a rewrite depends on zeros.
+    side has stays a constant where all its elements are equal: the proof may need its value, as 0.
     """
     before, after = (_stored(model) for model in models)
     tensors: dict[str, onnx.TensorProto] = {}

@@ -6,4 +6,9 @@ Grade: TypeAlias = Literal[
     "same bits", "over real numbers", "over real numbers, constants folded", "only run"
 ]
 GRADES: Final[tuple[Grade, ...]] = get_args(Grade)
-"""From the strongest to the weakest."""
+"""From the strongest to the weakest.
+
+``same bits`` holds for all values, NaN included. ``over real numbers`` leaves out rounding,
+overflow, NaN and infinities. ``constants folded``: also up to the rounding of computed constants.
+``only run``: there is no proof, so the rewrite is verified by running both models.
+"""

@@ -1,8 +1,8 @@
-"""Indices of elements: polynomials of sizes and index symbols, whose signs are decided, and which
-are divided by sizes.
+"""Indices of elements, as polynomials of sizes and index symbols: their signs, and their quotients
+by sizes.
 
-A question that has no answer for all indices is a `CaseSplit`: whoever introduced the index or the
-size asks again for each case.
+Where the answer depends on the index or the size, `CaseSplit` is raised. The code that introduced
+the symbol catches it and repeats the comparison for each case.
 """
 
 from __future__ import annotations
@@ -34,17 +34,20 @@ INDEX: Final = "#"
 BOUND: Final = "@"
 """First character of the names of the indices of sums."""
 PLACE: Final = "&"
-"""First character of the names that stand for all indices of an operand that is read as a whole."""
-_ELEMENT: Final = "$"
+"""First character of the symbols that stand for every index along an axis (`Case.place`).
+
+Functions of complete tensors, such as LSTM, read their operands at these symbols.
+"""
+ELEMENT: Final = "$"
 """First character of the names of indices that are read from a tensor."""
 UNNAMED: Final = "~"
 """First character of the names of sizes without a name, and of elements of integer inputs."""
-RESERVED: Final = (INDEX, BOUND, PLACE, _ELEMENT, UNNAMED, "?")
+RESERVED: Final = (INDEX, BOUND, PLACE, ELEMENT, UNNAMED, "?")
 """First characters that no size of a model may have."""
 _OPAQUE: Final = "?_"
 """First characters of the names of symbols for operations that would be too large."""
 _MAX_CONDITIONS: Final = 8
-"""Maximal number of conditions of which pairs are tried."""
+"""Maximal number of conditions whose pairwise sums are used to decide a sign."""
 
 
 class Unproved(Exception):  # noqa: N818
@@ -52,14 +55,14 @@ class Unproved(Exception):  # noqa: N818
 
 
 class OutOfTime(Unproved):
-    """A proof takes longer than it may."""
+    """A proof takes more CPU time than `DEADLINE` allows."""
 
     def __init__(self) -> None:
-        super().__init__("time")
+        super().__init__("the time limit is reached")
 
 
 class Impossible(Exception):  # noqa: N818
-    """The operators accept no sizes of the case at hand."""
+    """An operator fails for all sizes of this case."""
 
 
 class CaseSplit(Exception):  # noqa: N818
@@ -144,7 +147,7 @@ class ElementName(str):
 
 def read_index(content: Content, extent: Dim) -> SymbolicDim:
     """The symbol for an index that is an element of a tensor, from 0 to ``extent - 1``."""
-    name = ElementName(f"{_ELEMENT}{content.serial}")
+    name = ElementName(f"{ELEMENT}{content.serial}")
     name.content = content
     name.extent = extent
     return index_symbol(name, extent)
@@ -174,7 +177,7 @@ def level_of(dim: Dim) -> int:
 
 
 def replaced(dim: Dim, values: Mapping[str, Dim]) -> Dim:
-    """The expression with others in place of symbols, also in indices that are read."""
+    """The expression with ``values`` in place of symbols, also in indices that are read."""
     if isinstance(dim, int) or values.keys().isdisjoint(symbols_of(dim)):
         return dim
     contents = {
@@ -192,13 +195,13 @@ def linear_parts(dim: Dim, name: str) -> tuple[Dim, Dim] | None:
     coefficient: Dim = 0
     rest: Dim = dim.constant
     for monomial, number in dim.terms:
-        others = tuple((atom, power) for atom, power in monomial if atom.name != name or atom.args)
-        if any(name in of_atom(atom).symbols for atom, _ in others):
+        factors = tuple((atom, power) for atom, power in monomial if atom.name != name or atom.args)
+        if any(name in of_atom(atom).symbols for atom, _ in factors):
             return None
-        power = next((power for atom, power in monomial if (atom, power) not in others), 0)
+        power = next((power for atom, power in monomial if (atom, power) not in factors), 0)
         if power > 1:
             return None
-        term = make(((others, number),), 0) if others else number
+        term = make(((factors, number),), 0) if factors else number
         if power:
             coefficient = coefficient + term
         else:
@@ -219,7 +222,7 @@ class Case:
         self.is_exact = is_exact
         self.unrolls = unrolls
         self.has_zeros = has_zeros
-        # nodes that may fail for empty operands, by what may fail
+        # ids of nodes that may fail, by reason ("ReduceMax of an empty tensor")
         self.fragile = dict[str, set[int]]()
         self.extents: dict[str, Dim] = {}
         self.conditions: list[Dim] = []  # expressions that are at least 0
@@ -249,9 +252,10 @@ class Case:
         return self._sizes.setdefault(key, size)
 
     def require(self, *condition: Hashable) -> bool:
-        """Whether a condition without which a node fails holds wherever the original runs.
+        """Whether a node may rely on a condition without which it fails.
 
-        What the original requires holds, so it is noted. The result may require only the same.
+        Conditions of the original hold wherever it runs, so they are recorded. A node of the
+        result may rely only on a recorded condition.
         """
         if self.is_original:
             self._required.add(condition)
@@ -274,7 +278,7 @@ class Case:
         return answer
 
     def _sign(self, dim: SymbolicDim) -> bool | None:
-        symbols_of(dim)
+        symbols_of(dim)  # raises `Unproved` for an expression that was too large
         pairs = (a + b for a, b in itertools.combinations(self.conditions[:_MAX_CONDITIONS], 2))
         for margin in (0, *self.conditions, *pairs):
             check_time()
@@ -285,7 +289,10 @@ class Case:
         return None
 
     def _is_never_negative(self, dim: Dim) -> bool:
-        """Whether an expression is at least 0, at the end of each range where it is least."""
+        """Whether an expression is at least 0 for all indices.
+
+        Each index is replaced by the end of its range at which the expression is least.
+        """
         while isinstance(dim, SymbolicDim):
             name = max(dim.symbols & self.extents.keys(), default=None)
             if name is None:
@@ -315,7 +322,10 @@ class Case:
         return quotient + floor_div(rest, size), mod(rest, size)
 
     def _split(self, rest: Dim, size: Dim) -> None:
-        """Raise `IndexSplit` where the outer part of a split index is a multiple of ``size``."""
+        """Raise `IndexSplit` for an index in ``rest`` whose upper part is a multiple of ``size``.
+
+        With ``size = 6``, ``3 * i`` for ``i`` below 8 is split: ``i = 2 * outer + inner``.
+        """
         names = symbols_of(rest) & self.extents.keys()
         for name in sorted(names):
             parts = None if name.startswith(PLACE) else linear_parts(rest, name)
@@ -327,10 +337,10 @@ class Case:
                 raise IndexSplit(name, outer, inner)
 
     def cut(self, condition: Dim, name: str) -> Dim | None:
-        """The number of first indices for which a condition has another answer than for the rest.
+        """The index ``name`` at which the sign of a condition changes.
 
-        ``None`` where the condition does not cut the range of the index in two. Raises `SignSplit`
-        where it depends on the case whether it does.
+        ``None`` where the sign is the same over the range of the index, or the condition is not
+        linear in it. Raises `SignSplit` where only the case decides which of these holds.
         """
         parts = linear_parts(condition, name)
         coefficient, rest = parts or (0, 0)
@@ -357,7 +367,11 @@ def _is_size(dim: Dim) -> bool:
 
 
 def _by_terms(dim: Dim, size: Dim) -> tuple[Dim, Dim]:
-    """A quotient that takes what it can from each term, and the rest."""
+    """The sum of the terms' quotients by ``size``, and the sum of their remainders.
+
+    A term that ``size`` does not divide is a remainder. For a ``size`` that is a number, the
+    coefficient of each term is divided.
+    """
     if isinstance(dim, int) and isinstance(size, int):
         return divmod(dim, size)
     if isinstance(dim, int):
@@ -369,8 +383,8 @@ def _by_terms(dim: Dim, size: Dim) -> tuple[Dim, Dim]:
         if exact is not None:
             quotient = quotient + exact
         elif isinstance(size, int):
-            whole, part = _coefficient_divided(term, size)
-            quotient, rest = quotient + whole, rest + part
+            multiple, remainder = _coefficient_divided(term, size)
+            quotient, rest = quotient + multiple, rest + remainder
         else:
             rest = rest + term
     return quotient, rest
@@ -380,8 +394,8 @@ def _coefficient_divided(term: Dim, size: int) -> tuple[Dim, Dim]:
     if isinstance(term, int):
         return divmod(term, size)
     monomial, number = term.terms[0]
-    whole, part = divmod(number, size)
-    return make(((monomial, 1),), 0) * whole, make(((monomial, 1),), 0) * part
+    multiple, remainder = divmod(number, size)
+    return make(((monomial, 1),), 0) * multiple, make(((monomial, 1),), 0) * remainder
 
 
 def _by_lead(dim: Dim, size: Dim) -> tuple[Dim, Dim]:

@@ -22,7 +22,10 @@ ROOT: Final = "root"
 EXP: Final = "exp"
 """Kind of a factor that is an exponential."""
 WHOLE: Final = "whole"
-"""Kind of a factor that is a function of whole tensors: its elements stand for all indices."""
+"""Kind of a factor that is a function of complete tensors.
+
+Its arguments are the operands at the index symbols of `Case.place`, which stand for all indices.
+"""
 SPECIAL: Final = "special"
 """Kind of a factor that is no real number: NaN or an infinity."""
 MASKED: Final = "masked"
@@ -54,7 +57,7 @@ LESS: Final = "less"
 AT_MOST: Final = "at most"
 EQUAL: Final = "equal"
 COMPARISONS: Final = (LESS, AT_MOST, EQUAL)
-"""Kinds of factors that compare their arguments, 0 or 1."""
+"""Kinds of factors that compare their arguments: 1 where the comparison holds, else 0."""
 
 
 def limits_of(dtype: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Constants, and functions that simplify for some arguments."""
+"""Functions that simplify for some arguments, such as square roots, maxima and comparisons."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _MAX_EXPONENT: Final = 8
 
 
 def dim_of(value: Element) -> Dim | None:
-    """The integer that an element is, ``None`` where it is made of other factors."""
+    """The sum of products of sizes and indices that an element is; ``None`` for other elements."""
     total: Dim = 0
     for (sums, powers), coefficient in value.terms.items():
         is_integer = all(base.key[0] == SIZE and power > 0 for base, power in powers)
@@ -103,14 +103,14 @@ def exponential(value: Element) -> Element:
         # exp(-x) is the inverse of exp(x).
         sign = 1 if coefficient > 0 else -1
         argument = element({term: coefficient * sign})
-        positive = _positive_of_log(term, coefficient)
-        image = of_factor(factor(EXP, args=[argument]), sign) if positive is None else positive
+        power = _power_of_log(term, coefficient)
+        image = of_factor(factor(EXP, args=[argument]), sign) if power is None else power
         result = result * image
     return result
 
 
-def _positive_of_log(term: Term, coefficient: Number) -> Element | None:
-    """The exponential of a multiple of a logarithm; ``None`` for other terms."""
+def _power_of_log(term: Term, coefficient: Number) -> Element | None:
+    """``x^n``, the exponential of a term ``n * log(x)`` of a positive x; else ``None``."""
     sums, powers = term
     if sums or not isinstance(coefficient, int) or [power for _, power in powers] != [1]:
         return None
@@ -158,9 +158,9 @@ def extreme(kind: str, *elements: Element) -> Element:
         inner = _operands(MAXIMUM, rest[0])
         low = next((e.number for e in inner if e.number is not None), None)
         if len(inner) > 1 and low is not None and low <= limit:
-            others = [value for value in inner if value.number is None]
-            top = extreme(MINIMUM, number(limit), extreme(MAXIMUM, *others))
-            return extreme(MAXIMUM, number(low), top)
+            variables = [value for value in inner if value.number is None]
+            minimum = extreme(MINIMUM, number(limit), extreme(MAXIMUM, *variables))
+            return extreme(MAXIMUM, number(low), minimum)
     ordered = sorted(rest, key=lambda value: value.serial)
     if limit is not None:
         ordered.append(number(limit))
@@ -264,8 +264,8 @@ def comparison(kind: str, dtype: int, first: Element, second: Element) -> Elemen
             for pair in pairs:
                 result = result * comparison(kind, dtype, *pair)
             return result
-    if kind == EQUAL and (simple := _equality(dtype, first, second)) is not None:
-        return simple
+    if kind == EQUAL and (equality := _equality(dtype, first, second)) is not None:
+        return equality
     ordered = [first, second]
     if kind == EQUAL:
         ordered.sort(key=lambda element: element.serial)
@@ -276,17 +276,17 @@ def _equality(dtype: int, *pair: Element) -> Element | None:
     """The equality of an element with a number or an infinity, in a simpler form; ``None`` where
     there is none.
     """
-    for value, other in (pair, pair[::-1]):
+    for value, target in (pair, pair[::-1]):
         single = value.single
-        if single is not None and single.key[0] == WRAPPED and other.number is not None:
-            return _equality_modulo(single, other.number)
-        if other.single is None or other.single.key not in _INFINITIES or not value.terms:
+        if single is not None and single.key[0] == WRAPPED and target.number is not None:
+            return _equality_modulo(single, target.number)
+        if target.single is None or target.single.key not in _INFINITIES or not value.terms:
             continue
-        opposite = function(*_INFINITIES[other.single.key])
+        opposite = function(*_INFINITIES[target.single.key])
         parts = _operands(MAXIMUM, value)
-        if len(parts) == 2 and parts[0] is -parts[1] and other.single.key[1] == "inf":
-            # a magnitude is infinite where the number is one of both infinities
-            return comparison(EQUAL, dtype, parts[0], other) + comparison(
+        if len(parts) == 2 and parts[0] is -parts[1] and target.single.key[1] == "inf":
+            # a magnitude is infinite where the number is inf or -inf
+            return comparison(EQUAL, dtype, parts[0], target) + comparison(
                 EQUAL, dtype, parts[0], opposite
             )
         if value.terms[first_term(value)] < 0 and not value.is_special:
@@ -303,7 +303,8 @@ _INFINITIES: Final[dict[tuple[Hashable, ...], tuple[str, str]]] = {
 def _equality_modulo(single: Factor, target: Number) -> Element | None:
     """Whether an integer input plus a number, wrapped to its type, is ``target``.
 
-    Exactly one integer of the type is. ``None`` for other elements, or a target out of range.
+    Exactly one value of the input satisfies it, and is compared with the input. ``None`` for other
+    elements, or a target out of range.
     """
     dtype, value = single.key[1], _argument(single)
     shift = value.terms.get(_UNIT, 0)
@@ -315,8 +316,8 @@ def _equality_modulo(single: Factor, target: Number) -> Element | None:
     low, high = limits_of(dtype)
     if not isinstance(shift, int) or not low <= target <= high:
         return None
-    wanted = (target - shift - low) % (high - low + 1) + low
-    return comparison(EQUAL, dtype, base, number(wanted))
+    solution = (target - shift - low) % (high - low + 1) + low
+    return comparison(EQUAL, dtype, base, number(solution))
 
 
 _UNIT: Final[Term] = ((), ())
@@ -388,7 +389,7 @@ def floor(value: Element) -> Element:
 
 
 def odd(kind: str, value: Element) -> Element:
-    """A function whose sign changes with that of its argument."""
+    """An odd function, ``f(-x) = -f(x)``, of an argument whose first coefficient is positive."""
     if not value.terms:
         return ZERO
     is_negative = value.terms[first_term(value)] < 0

@@ -1,5 +1,5 @@
-"""The tensors that a model computes: its inputs are functions without laws, its nodes are read by
-their denotations.
+"""The tensors that a model computes: its inputs are uninterpreted functions of indices, its nodes
+are read by their denotations.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ from xoptim.verification.runs.protos import with_definitions
 assert denotations  # registers the denotations
 
 _MAX_LISTED: Final = 16
-"""Maximal number of elements of an integer input that may be sizes, each a symbol of its own."""
+"""Maximal number of elements of an integer input that has a symbol for each element.
+
+Such elements may be used as sizes.
+"""
 _INTEGERS: Final[dict[int, int]] = {TensorProto.INT64: 64, TensorProto.INT32: 32}
 
 _CAN_EXPAND: Final = (
@@ -98,7 +101,7 @@ class Side:
             copy.graph.ClearField("value_info")
         if copy.functions:
             copy = inliner.inline_local_functions(copy)
-        for node in every_node(copy.graph.node):  # before they are written as other nodes
+        for node in every_node(copy.graph.node):  # before function bodies replace nodes
             _require_flags(node)
         if not is_exact:
             copy = with_function_bodies(_with_pack_definitions(copy))
@@ -118,7 +121,7 @@ class Side:
             for size in dict.fromkeys(size for shape in shapes for size in shape)
             if not isinstance(size, int) and not is_nonnegative(size)
         ]
-        # whether a formula may be 0 where none of its names is
+        # whether a formula may be 0 although each of its symbols is at least 1
         compound = (s for shape in shapes for s in shape if not isinstance(s, int))
         self.may_vanish = any(not s.is_symbol and not is_nonnegative(s - 1) for s in compound)
         # whether a size of an input is 0
@@ -149,7 +152,7 @@ class Side:
 
 
 class Memory:
-    """What is the same in all cases of a model.
+    """A cache for all cases of a model.
 
     Attributes:
         valid: nodes of the model, outside of subgraphs, that a runtime loads.
@@ -168,7 +171,7 @@ class _Reading:
         case: the case.
         graph: the graph, which knows the facts about its inputs.
         values: the tensors of its inputs, and of the graphs around it.
-        memory: what was read of the model before.
+        memory: the cache for all cases of the model.
         depth: the number of loops around it.
     """
 
@@ -206,25 +209,25 @@ class _Reading:
         for name, info in zip(node.output, results, strict=True):
             if name:
                 self.graph.learn(name, info)
-        if all(self._is_listed(name) or not name for name in node.output):
+        if all(self._has_known_integers(name) or not name for name in node.output):
             self._require_valid(node)
             return  # known integers
         operands = [self._value(name) if name else None for name in node.input]
         _require_types(node, operands)
         captured = [self._value(name) for name in captured_names(node)]
-        # read now: the facts of the graph are those of the case that was read last
-        known = [self.graph.info_of(name).data if name else None for name in node.input]
+        # copied, because the next case replaces the facts of the graph
+        data = [self.graph.info_of(name).data if name else None for name in node.input]
         call = Call(
-            self.case, self.graph, node, operands, results, captured, known, self._body, self.depth
+            self.case, self.graph, node, operands, results, captured, data, self._body, self.depth
         )
         denotation = DENOTATIONS.get((node.domain, node.op_type))
         tensors = None if denotation is None else denotation(call)
         if tensors is None:
             tensors = applied(call)
-        single = [tensors] if isinstance(tensors, Tensor) else tensors
+        outputs = [tensors] if isinstance(tensors, Tensor) else tensors
         if self.case.has_zeros:
-            check_empty(call, single, [name for name in node.input if not self._is_stored(name)])
-        for name, tensor in zip(node.output, single, strict=False):
+            check_empty(call, outputs, [name for name in node.input if not self._is_stored(name)])
+        for name, tensor in zip(node.output, outputs, strict=False):
             if name:
                 self.values[name] = tensor
                 if isinstance(tensor, Items | Unranked):
@@ -237,9 +240,10 @@ class _Reading:
         """The outputs of a subgraph, whose inputs are these tensors."""
         names = [*body.declared_inputs]
         if body.overridable or len(names) != len(formals):
-            raise Unproved("the inputs of a subgraph")
-        own = {*names, *body.initializers, *(name for n in body.nodes for name in n.output)} - {""}
-        if any(name in self.values or _is_defined(self.graph, name) for name in own):
+            raise Unproved("a subgraph whose inputs do not match its operands")
+        results = (name for node in body.nodes for name in node.output)
+        definitions = {*names, *body.initializers, *results} - {""}
+        if any(name in self.values or _is_defined(self.graph, name) for name in definitions):
             raise Unproved("a name that a subgraph defines again")
         inner = ChainMap[str, Tensor]({}, self.values)
         for name, tensor in zip(names, formals, strict=True):
@@ -275,9 +279,11 @@ class _Reading:
             self.memory.valid.add(node)
 
     def _is_stored(self, name: str) -> bool:
-        return not name or self.graph.tensor(name) is not None or self._is_listed(name)
+        """Whether an input is omitted, a constant, or known integers."""
+        return not name or self.graph.tensor(name) is not None or self._has_known_integers(name)
 
-    def _is_listed(self, name: str) -> bool:
+    def _has_known_integers(self, name: str) -> bool:
+        """Whether all elements are integers that are known as numbers or size expressions."""
         return self.graph.info_of(name).data is not None
 
     def _value(self, name: str) -> Tensor:
@@ -288,8 +294,8 @@ class _Reading:
     def _constant(self, name: str) -> Tensor:
         info = self.graph.info_of(name)
         stored = self.graph.tensor(name)
-        is_rounded = stored is not None and is_float(stored.dtype)
-        if info.data is not None and info.static_shape is not None and not is_rounded:
+        is_float_array = stored is not None and is_float(stored.dtype)
+        if info.data is not None and info.static_shape is not None and not is_float_array:
             return integer_tensor(info.data, info.static_shape, info.dtype)
         if stored is None:
             raise Unproved(f"the value {name!r} is not computed")
@@ -332,7 +338,7 @@ def _require_flags(node: onnx.NodeProto) -> None:
 
 
 def _require_types(node: Node, operands: Sequence[Tensor | None]) -> None:
-    """Raise `Unproved` where operands have several types that the standard wants to be one."""
+    """Raise `Unproved` for operands of different types where ONNX requires the same type."""
     definition = schema(node.op_type, node.domain, node.opset)
     if node.domain or definition is None or not definition.inputs:
         return
@@ -383,7 +389,7 @@ def _write_defaults(model: onnx.ModelProto, names: Sequence[str]) -> None:
 
 
 def _input_info(name: str, info: Info) -> Info:
-    """The facts about an input: a symbol for each size, and for each element of few integers.
+    """The facts about an input: a symbol for each size, and for each of a few integer elements.
 
     Sizes are at least 1.
     """
@@ -454,7 +460,7 @@ def _positive(size: Dim) -> Dim:
             raise Unproved("a negative size")
         return size
     if any(name.startswith(RESERVED) for name in size.symbols):
-        raise Unproved("the name of a size")
+        raise Unproved("a size whose name begins with a reserved character")
     values: dict[str, Dim] = {}
     for name in size.symbols:
         symbol = size.symbol(name)

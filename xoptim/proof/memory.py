@@ -35,8 +35,8 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """A node as it was read: as long as all of this is the same, it computes the same values."""
+class NodeRecord:
+    """A node when it was read, with its results: they hold as long as nothing here has changed."""
 
     op_type: str
     domain: str
@@ -66,7 +66,7 @@ class Memory:
     """The nodes and constants that were read: each is read once while it stays in the model."""
 
     def __init__(self) -> None:
-        self.nodes: dict[Node, Known] = {}
+        self.nodes: dict[Node, NodeRecord] = {}
         self.constants: dict[Tensor, Value] = {}
 
     @property

@@ -83,10 +83,10 @@ class ProofObserver(JsonResult):
 
     def refuse(self, steps: Iterable[ProvedStep]) -> None:
         """Note rewrites that are undone; only the first one for each pattern and anchor is kept."""
-        places = {(step.pattern, step.anchor): step for step in self.refused}
+        steps_by_anchor = {(step.pattern, step.anchor): step for step in self.refused}
         for step in steps:
-            places.setdefault((step.pattern, step.anchor), step)
-        self.refused = [*places.values()]
+            steps_by_anchor.setdefault((step.pattern, step.anchor), step)
+        self.refused = [*steps_by_anchor.values()]
 
     def __call__(self, application: Application) -> None:
         """Prove a rewrite that was applied."""

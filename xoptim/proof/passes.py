@@ -18,7 +18,10 @@ from xoptim.proof.proving import Proof
 from xoptim.proof.values import Value
 
 _STACKING: Final = ("Repeated", "RepeatedOnCpu")
-"""Passes that compute other values: their nodes are compared with those that they replace."""
+"""Horizontal fusion: passes that stack the operands of equal operators.
+
+The stacked values are new, so the removed nodes are compared with their replacement.
+"""
 _Outputs: TypeAlias = Mapping[str, Value]
 _MAX_NODES: Final = 20_000
 """Maximal number of nodes of a model whose passes are proved."""

@@ -62,7 +62,7 @@ def _compared(*values: Element) -> set[Factor]:
 
 
 def _unknowns(value: Element) -> Iterator[Factor]:
-    """The elements of inputs and the functions without laws that an element is made of."""
+    """The elements of inputs and the uninterpreted functions that an element is made of."""
     for base in factors_of(value):
         is_free = not any(name[0] in (BOUND, PLACE) for name in base.free)
         place = _TYPE_OF.get(str(base.key[0]))
@@ -103,11 +103,11 @@ def rounded_by_floors(value: Element, dtype: int) -> Element:
         if base.key[0] != ROUND:
             return None
         (content,) = _elements(base)
-        down = floor(content)
-        rest, middle = content - down, down * half
+        floored = floor(content)
+        rest, middle = content - floored, floored * half
         is_odd = comparison(LESS, dtype, floor(middle), middle)
-        above = comparison(LESS, dtype, half, rest)
-        return down + above + comparison(EQUAL, dtype, half, rest) * is_odd
+        exceeds_half = comparison(LESS, dtype, half, rest)
+        return floored + exceeds_half + comparison(EQUAL, dtype, half, rest) * is_odd
 
     return rewritten(value, change)
 
@@ -139,7 +139,7 @@ class _Pieces:
         )
 
     def _choices(self, *values: Element) -> Iterator[Factor]:
-        """The functions of cases, the innermost ones first."""
+        """The functions that are defined by cases, the innermost ones first."""
         for value in values:
             for _, powers in value.terms:
                 for base, _ in powers:
@@ -160,9 +160,9 @@ class _Pieces:
         """The cases of a function, each with its value there."""
         kind, args = base.key[0], _elements(base)
         if kind in EXTREMES:
-            first, second, *others = args
+            first, second, *rest = args
             distance = first - second if kind == MAXIMUM else second - first
-            images = [extreme(str(kind), value, *others) for value in (first, second)]
+            images = [extreme(str(kind), value, *rest) for value in (first, second)]
             return [
                 ((_Condition(distance, False),), images[0]),
                 ((_Condition(-distance, True),), images[1]),
@@ -173,20 +173,20 @@ class _Pieces:
                 ((_Condition(truth - ONE, False),), ONE),
                 ((_Condition(-truth, False),), ZERO),
             ]
-        more, less = (_Condition(value, True) for value in (args[1] - args[0], args[0] - args[1]))
-        same = tuple(_Condition(side.value, False) for side in (more, less))
+        is_less = _Condition(args[1] - args[0], True)
+        is_greater = _Condition(args[0] - args[1], True)
+        equality = tuple(_Condition(side.value, False) for side in (is_less, is_greater))
         return [
-            ((more,), ZERO if kind == EQUAL else ONE),
-            ((less,), ZERO),
-            (same, ZERO if kind == LESS else ONE),
+            ((is_less,), ZERO if kind == EQUAL else ONE),
+            ((is_greater,), ZERO),
+            (equality, ZERO if kind == LESS else ONE),
         ]
 
     def _has_order(self, base: Factor) -> bool:
-        """Whether the operands are less, equal or more, which NaN is not.
+        """Whether one operand is less than, equal to or greater than the other: neither is NaN.
 
-        With ``of_integers``, that is only known of integers.
-
-        A number that is compared with itself is a test for NaN.
+        With ``of_integers``, only comparisons of integers have an order. A number that is compared
+        with itself has none: the comparison is a test for NaN.
         """
         dtype = base.key[1]
         is_read = not self.of_integers or (isinstance(dtype, int) and is_integer(dtype))
@@ -201,20 +201,20 @@ def _elements(base: Factor) -> list[Element]:
 def _within(
     conditions: Sequence[_Condition], value: Element, images: Mapping[Factor, Element]
 ) -> Element:
-    """An element with others in place of factors, in a case.
+    """An element in a case, with ``images`` in place of factors.
 
-    Where two operands are equal, one is written in terms of the other.
+    Where the case has two operands equal, one is written in terms of the other.
     """
 
     def change(base: Factor) -> Element | None:
         image = images.get(base)
         return _comparison_within(conditions, base) if image is None else image
 
-    chosen = rewritten(value, change)
+    result = rewritten(value, change)
     if len(conditions) < _MIN_OF_EQUALITY:
-        return chosen
+        return result
     solution = _solved(conditions[0].value)
-    return chosen if solution is None else rewritten(chosen, dict([solution]).get)
+    return result if solution is None else rewritten(result, dict([solution]).get)
 
 
 def _comparison_within(conditions: Sequence[_Condition], base: Factor) -> Element | None:
@@ -297,7 +297,7 @@ def _is_at_least_zero(base: Factor, power: int) -> bool:
 
 
 def _without(rows: Sequence[_Row], term: Term) -> list[_Row]:
-    """What follows from inequalities for all other terms."""
+    """Eliminate a term: add pairs of inequalities so that it cancels, keep those without it."""
     signs = [row.get(term, Fraction()) for row, _ in rows]
     rest = [row for row, sign in zip(rows, signs, strict=True) if not sign]
     below = [row for row, sign in zip(rows, signs, strict=True) if sign > 0]

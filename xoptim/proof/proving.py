@@ -42,7 +42,7 @@ _MAX_SECONDS: Final = 2.0
 SIZES_FROM: Final = ("sizes from 0", "sizes from 1")
 """The first premise of a proof, by the smallest size that it covers."""
 _MAX_ZEROS: Final = 4
-"""Maximal number of names of sizes of which each may be 0."""
+"""Maximal number of named sizes for which all combinations of zeros are compared."""
 
 
 class _Differ(Unproved):
@@ -55,7 +55,7 @@ class _Differ(Unproved):
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What is proved of a rewrite.
+    """The outcome of a proof of a rewrite.
 
     Attributes:
         grade: how equal the two sides are.
@@ -261,7 +261,7 @@ class _Reading:
             self.case.fragile.clear()
             self.case.is_original = side == 0
             self._outputs[side] = self._sides[side].outputs(self.case, self._sizes)
-            # counted now: the facts of the graph are those of the case that was read last
+            # counted now, because the next case replaces the facts of the graph
             self._failures[side] = fallible(self._sides[side].graph)
             self._failures[side].update({k: len(v) for k, v in self.case.fragile.items()})
             if side == 1:
@@ -303,8 +303,8 @@ class _Attempt:
     def covers_zero(self) -> bool:
         """Whether the outputs are also equal where sizes are 0, one or several.
 
-        To be asked after `run`. All other sizes are at least 1 each time. Raises `_Differ` where
-        both models compute something, and not the same.
+        Call `run` before. Each combination of zeros is compared, with all other sizes at least 1.
+        Raises `_Differ` where both models run and their outputs differ.
         """
         names = self.before.sizes
         counts = range(1, len(names) + 1) if len(names) <= _MAX_ZEROS else ()
@@ -326,24 +326,27 @@ class _Attempt:
     def _compare_output(self, place: int, start: Branch = ALL, *, may_fail: bool = False) -> None:
         """Compare an output in all cases.
 
-        ``may_fail``: the original need not run in any case.
+        ``may_fail``: accept that the original fails in every case. Otherwise, `Unproved` is raised.
         """
         pending = [start]
         count = compared = 0
         while pending:
-            case = pending.pop()
+            branch = pending.pop()
             count += 1
             if count > _MAX_CASES:
                 raise Unproved("more cases than are tried")
-            new = self._compare_case(place, case)
-            compared += new is None
-            pending += new or ()
+            branches = self._compare_case(place, branch)
+            compared += branches is None
+            pending += branches or ()
         if not compared and not may_fail:
             raise Unproved("no case in which the original runs")
         self.compared += compared
 
     def _compare_case(self, place: int, branch: Branch) -> Sequence[Branch] | None:
-        """Compare an output in one case; returns the cases to compare instead, ``None`` for none.
+        """Compare an output in one case.
+
+        Returns ``None`` where the case was compared, else the cases that it is split into: none
+        where the original fails.
 
         The original may require sizes. The result must not: it has to run wherever the original
         does.
@@ -391,7 +394,7 @@ class _Attempt:
         self._compare(branch, first.element, second.element, first.dtype)
 
     def _reading(self, branch: Branch) -> _Reading:
-        """The outputs in a case; cases that differ in their indices only share them."""
+        """The outputs in a case, shared by all cases with the same sizes and conditions."""
         key = frozenset(branch.sizes.items()), branch.conditions
         if key not in self._readings:
             has_zeros = self.before.has_zeros or 0 in branch.sizes.values()
@@ -405,7 +408,7 @@ class _Attempt:
         """Compare the elements of both sides, which are of a type; raises `Unproved` where they may
         differ.
 
-        Constants may be folded in floating-point numbers.
+        Over real numbers, constants may differ by the rounding of constant folding.
         """
         self.elements = left, right
         if left is right:
@@ -414,19 +417,19 @@ class _Attempt:
         if is_rounded:
             left, right = (without_last_rounding(side, dtype) for side in (left, right))
 
-        def are_equal(one: Element, other: Element) -> bool:
-            if one is other or not is_rounded:
-                return one is other
+        def are_equal(first: Element, second: Element) -> bool:
+            if first is second or not is_rounded:
+                return first is second
             closeness = Closeness(branch.extents, dtype)
-            are_close = closeness.are_close(one, other)
+            are_close = closeness.are_close(first, second)
             if are_close:
                 self.conditions |= closeness.conditions
                 self.dtypes |= closeness.dtypes
                 self.width = max(self.width, closeness.width)
             return are_close
 
-        def are_equal_in_cases(one: Element, other: Element) -> bool:
-            return are_equal_in_pieces(one, other, are_equal, of_integers=self.is_exact)
+        def are_equal_in_cases(first: Element, second: Element) -> bool:
+            return are_equal_in_pieces(first, second, are_equal, of_integers=self.is_exact)
 
         if not are_equal_in_cases(left, right):
             floors = [rounded_by_floors(side, dtype) for side in (left, right)]
@@ -437,7 +440,7 @@ class _Attempt:
 
 
 def _are_unlike(first: Element, second: Element) -> bool:
-    """Whether elements are different functions without laws, so unequal at all indices."""
+    """Whether elements are different uninterpreted functions, so unequal at all indices."""
     pair = first.single, second.single
     if pair[0] is None or pair[1] is None:
         return False
@@ -455,10 +458,10 @@ def _require_same_shape(case: Case, first: Tensor, second: Tensor) -> None:
         raise Unproved(reason) if is_open else _Differ(reason)
 
 
-def _are_same(case: Case, one: Dim, other: Dim) -> bool:
+def _are_same(case: Case, first: Dim, second: Dim) -> bool:
     """Whether two sizes are equal under the conditions of a case."""
-    return one == other or bool(
+    return first == second or bool(
         case.conditions
-        and case.is_at_least_zero(one - other)
-        and case.is_at_least_zero(other - one)
+        and case.is_at_least_zero(first - second)
+        and case.is_at_least_zero(second - first)
     )

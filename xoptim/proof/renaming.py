@@ -11,9 +11,9 @@ import onnx
 def digest_without_names(models: Sequence[onnx.ModelProto], texts: Iterable[str]) -> bytes:
     """A digest of everything that a proof depends on, but for the names of values.
 
-    Inputs and outputs count by their places. Names of dimensions count: they are in the premises.
-    Models with subgraphs count with all names, as subgraphs read values of the graph around them by
-    name.
+    Inputs and outputs are identified by position. Names of dimensions are kept: they are in the
+    premises. Models with subgraphs keep all names, as subgraphs read values of the graph around
+    them by name.
 
     Args:
         models: both sides of a rewrite.

@@ -1,4 +1,4 @@
-"""Prove rewrites, those of repeated layers once: they differ in names and constants only."""
+"""Prove the rewrites of repeated layers once: they differ in names and constants only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xoptim.proof.renaming import digest_without_names
 
 Sides: TypeAlias = tuple[onnx.ModelProto, onnx.ModelProto]
 _Key: TypeAlias = tuple[tuple[int, ...], bytes]
-"""The places of folded constants, and the digest of a rewrite without large constants."""
+"""Indices of the inputs that are read as constants, and the digest of a `General` rewrite."""
 
 
 class RepeatedProofs:
@@ -38,7 +38,8 @@ class RepeatedProofs:
         if general is None:
             return None
         digest = digest_without_names(general.models, assumptions.texts)
-        # shared constants are read as inputs first, then as what others may be folded from
+        # at first only constants of one side are read as constants, and shared ones as inputs;
+        # then all are constants, so that one may be folded from others
         for names in dict.fromkeys((general.folded, general.names)):
             places = tuple(map(general.names.index, names))
             key = places, digest
@@ -47,7 +48,7 @@ class RepeatedProofs:
                 self._general[key] = replace(conditional, proof=_plain(conditional.proof))
             conditions = self._general[key].conditions
             if conditions and all(condition.is_of_elements for condition in conditions):
-                return None  # the constants themselves may have the same bits
+                return None  # two constants are compared: `_proved` may find the same bits
             proof = self._general[key].for_arrays([general.arrays[place] for place in places])
             if proof is not None and proof.is_proved:
                 return proof

@@ -1,4 +1,4 @@
-"""The factors that elements are made of, and elements with others in place of some factors."""
+"""The factors that elements are made of, and the replacement of factors by elements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Change: TypeAlias = Callable[[Factor], Element | None]
 def factors_of(value: Element) -> Iterator[Factor]:
     """All factors of an element, also those in the arguments of functions.
 
-    Those of operands that are read as a whole are not included.
+    Arguments of functions of complete tensors are not included.
     """
     for _, powers in value.terms:
         for base, _ in powers:
@@ -27,9 +27,9 @@ def factors_of(value: Element) -> Iterator[Factor]:
 
 
 def rewritten(value: Element, change: Change) -> Element:
-    """An element with others in place of some factors, also in the arguments of functions.
+    """An element with ``change`` applied to its factors, also in the arguments of functions.
 
-    Operands that are read as a whole are not changed.
+    Arguments of functions of complete tensors are not changed.
     """
     parts: list[Element] = []
     for term, number in value.terms.items():

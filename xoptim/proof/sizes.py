@@ -11,32 +11,32 @@ from xoptim.proof.indices import Unproved
 
 
 def bound_sizes(declared: Mapping[str, Info], values: Mapping[str, Info]) -> dict[str, Dim]:
-    """The values of the dimensions that a rewrite calls by names of its own.
+    """Dimensions of the model, by the names that the rewrite alone has for them.
 
     Raises `Unproved` where a value does not have the type and shape that the rewrite declares.
 
     Args:
         declared: facts about the inputs of the rewrite, by name.
-        values: facts about the values of the model that take their places.
+        values: facts about the values of the model with the same names.
     """
     pairs: list[tuple[str, Dim, Dim]] = []
     for name, info in declared.items():
         value = values[name]
         if (info.dtype, info.container) != (value.dtype, value.container):
-            raise Unproved(f"the type of {name!r} is another one")
+            raise Unproved(f"the type of {name!r} differs from the declared one")
         if info.shape is None:
             continue
         if value.shape is None or len(value.shape) != len(info.shape):
             raise Unproved(f"the rank of {name!r} is not known to be {len(info.shape)}")
-        pairs += [(name, size, other) for size, other in zip(info.shape, value.shape, strict=True)]
+        pairs += [(name, size, dim) for size, dim in zip(info.shape, value.shape, strict=True)]
     sizes: dict[str, Dim] = {}
-    for _, size, other in sorted(pairs, key=lambda pair: _is_compound(pair[1])):
+    for _, size, dim in sorted(pairs, key=lambda pair: _is_compound(pair[1])):
         symbol = _open_symbol(size, sizes)
         if symbol is not None:
             rest = substitute(size, {**sizes, symbol: 0})
-            sizes[symbol] = other - rest
-    for name, size, other in pairs:
-        if substitute(size, sizes) != other:
+            sizes[symbol] = dim - rest
+    for name, size, dim in pairs:
+        if substitute(size, sizes) != dim:
             raise Unproved(f"a dimension of {name!r} is not known to be {size}")
     return sizes
 
@@ -46,7 +46,10 @@ def _is_compound(size: Dim) -> bool:
 
 
 def _open_symbol(size: Dim, sizes: Mapping[str, Dim]) -> str | None:
-    """The only name of the rewrite in a dimension that has no value yet, where it is a summand."""
+    """The only name in a dimension that is the rewrite's own and has no value in ``sizes``.
+
+    ``None`` if there are several such names, or if the dimension is not the name plus a rest.
+    """
     if not isinstance(size, SymbolicDim):
         return None
     names = [name for name in size.symbols if name.startswith(NEW_SIZE) and name not in sizes]

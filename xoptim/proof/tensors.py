@@ -40,7 +40,7 @@ _SHORT: Final = ("int4", "uint4", "int2", "uint2")
 """Integers that numpy has no types for."""
 _MAX_INT64: Final = (1 << 63) - 1
 _MAX_GROUPED: Final = 1 << 22
-"""Maximal number of elements of a constant whose repeated axes are searched."""
+"""Maximal number of elements of a constant that is searched for axes of equal elements."""
 
 
 class Tensor:
@@ -65,19 +65,19 @@ class Tensor:
 
     def at(self, indices: Sequence[Dim]) -> Element:
         """The element at some indices."""
-        place = tuple(
+        key = tuple(
             0 if size == 1 else index for index, size in zip(indices, self.shape, strict=True)
         )
-        if place not in self._elements:
-            self._elements[place] = self._read(place)
-        return self._elements[place]
+        if key not in self._elements:
+            self._elements[key] = self._read(key)
+        return self._elements[key]
 
     def typed(self, dtype: int) -> Tensor:
         """The same elements, of another element type."""
         return Tensor(self.shape, dtype, self.at)
 
     def mapped(self, change: Callable[[Element], Element], dtype: int = 0) -> Tensor:
-        """The tensor of a function of each element."""
+        """The tensor with ``change`` applied to each element."""
         return Tensor(self.shape, dtype or self.dtype, lambda indices: change(self.at(indices)))
 
 
@@ -122,12 +122,12 @@ class Unranked(Tensor):
         return Unranked(self.name, dtype, self.element)
 
     def mapped(self, change: Callable[[Element], Element], dtype: int = 0) -> Tensor:
-        """The tensor of a function of each element."""
+        """The tensor with ``change`` applied to each element."""
         return Unranked(self.name, dtype or self.dtype, change(self.element))
 
 
 def stored_tensor(array: np.ndarray[Any, Any], dtype: int, *, keeps_zeros: bool) -> Tensor:
-    """The tensor of a constant; axes along which all elements are equal do not count.
+    """The tensor of a constant, read without the axes along which all elements are equal.
 
     ``keeps_zeros``: a negative zero is not the number 0.
     """
@@ -135,9 +135,9 @@ def stored_tensor(array: np.ndarray[Any, Any], dtype: int, *, keeps_zeros: bool)
 
 
 class StoredReader:
-    """Reads the elements of a constant, which is looked at when the first one is read.
+    """Reads the elements of a constant.
 
-    Large constants are often not read.
+    The array is analyzed when the first element is read: large constants are often not read.
     """
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
@@ -147,15 +147,15 @@ class StoredReader:
         """The tensor of the constant; ``keeps_zeros``: a negative zero is not the number 0."""
 
         def read(indices: Indices) -> Element:
-            chosen = [indices[axis] for axis in self._axes]
+            core_indices = [indices[axis] for axis in self._axes]
             core = self._core
             if self._steps is not None:
                 start = int(core.array.flat[0])
-                pairs = zip(chosen, self._steps, strict=True)
+                pairs = zip(core_indices, self._steps, strict=True)
                 return of_dim(sum((i * step for i, step in pairs), start))
             if keeps_zeros and self._has_negative_zero:
-                return function("bits", core, args=chosen)
-            return constant(core, chosen)
+                return function("bits", core, args=core_indices)
+            return constant(core, core_indices)
 
         return Tensor(self._array.shape, dtype, read)
 
@@ -176,8 +176,8 @@ class StoredReader:
 
     @cached_property
     def _steps(self) -> list[int] | None:
-        is_listed = self._core.array.dtype.kind in "iu" and self._array.size
-        return _steps(self._core.array) if is_listed else None
+        has_integers = self._core.array.dtype.kind in "iu" and self._array.size
+        return _steps(self._core.array) if has_integers else None
 
     @cached_property
     def _has_negative_zero(self) -> bool:
@@ -194,8 +194,8 @@ def _steps(array: np.ndarray[Any, Any]) -> list[int] | None:
         if any(number != first + place * steps[-1] for place, number in enumerate(line)):
             return None
     farthest = sum(abs(step) * size for step, size in zip(steps, array.shape, strict=True))
-    is_short = array.dtype != np.uint64 and abs(first) + farthest <= _MAX_INT64
-    dtype = np.int64 if is_short else object
+    fits_int64 = array.dtype != np.uint64 and abs(first) + farthest <= _MAX_INT64
+    dtype = np.int64 if fits_int64 else object
     places = np.ogrid[tuple(map(slice, array.shape))]
     expected = np.full((), first, dtype)
     for place, step in zip(places, steps, strict=True):
@@ -211,16 +211,16 @@ def _differs(array: np.ndarray[Any, Any], axis: int) -> bool:
         return not bool((array == array.take([0], axis)).all())
     bits = np.ascontiguousarray(array).view(f"V{array.dtype.itemsize}")
     first, second = (bits.take([place], axis) for place in (0, 1))
-    # most arrays differ at once
+    # the first two slices of most arrays differ, which saves the comparison of all slices
     return not bool((first == second).all()) or not bool((bits == first).all())
 
 
 def _has_negative_zero(array: np.ndarray[Any, Any]) -> bool:
     if array.dtype.kind in "iubO":
         return False
-    wide = array if array.dtype.kind == "f" else array.astype(np.float64)
-    zeros = wide == 0
-    return bool(zeros.any() and (np.signbit(wide) & zeros).any())
+    numbers = array if array.dtype.kind == "f" else array.astype(np.float64)
+    zeros = numbers == 0
+    return bool(zeros.any() and (np.signbit(numbers) & zeros).any())
 
 
 def integer_tensor(values: Sequence[Dim], shape: Sequence[int], dtype: int) -> Tensor:
@@ -276,13 +276,13 @@ def choose(
 ) -> Element:
     """``then`` where an expression is at least 0, else ``otherwise``.
 
-    Raises `SignSplit` where that depends on the case. No case can fix an index that stands for all
-    indices: there, the choice is part of the element.
+    Raises `SignSplit` where that depends on the case. A condition on a symbol of `Case.place`
+    differs between the indices that the symbol stands for, so both values become one element.
     """
     answer = case.is_at_least_zero(condition)
     if answer is None and any(name[0] == PLACE for name in symbols_of(condition)):
-        chosen = within(condition)
-        return chosen * then() + otherwise() - chosen * otherwise()
+        indicator = within(condition)
+        return indicator * then() + otherwise() - indicator * otherwise()
     if answer is None:
         answer = case.decide(condition)
     return then() if answer else otherwise()
@@ -293,7 +293,7 @@ def where_inside(
 ) -> Element:
     """``inside`` where all expressions are at least 0, else ``outside``.
 
-    With 0 outside, this is a product, which a sum over the indices takes as it is.
+    With 0 outside, this is a product with the conditions as factors, so no case is split.
     """
     if outside is not ZERO:
         if not conditions:
@@ -323,7 +323,7 @@ def reshaped(case: Case, tensor: Tensor, shape: Sequence[Dim]) -> Tensor:
     if target == tensor.shape:
         return tensor
     if 0 in target and 0 in tensor.shape:
-        return Tensor(target, tensor.dtype, _of_nothing)
+        return Tensor(target, tensor.dtype, _unread_empty)
     groups = _groups(case, target, tensor.shape)
 
     def read(indices: Indices) -> Element:
@@ -341,7 +341,7 @@ def reshaped(case: Case, tensor: Tensor, shape: Sequence[Dim]) -> Tensor:
     return Tensor(target, tensor.dtype, read)
 
 
-def _of_nothing(_indices: Indices) -> Element:
+def _unread_empty(_indices: Indices) -> Element:
     raise Unproved("an element of an empty tensor")
 
 
@@ -379,12 +379,12 @@ def _require_equal_products(case: Case, target: Shape, source: Shape) -> None:
     products = product(target), product(source)
     if products[0] == products[1]:
         return
-    for one, other in (products, products[::-1]):
-        if not case.is_at_least_zero(one - 1):
+    for divisor, dividend in (products, products[::-1]):
+        if not case.is_at_least_zero(divisor - 1):
             continue
-        if other == 0:
+        if dividend == 0:
             raise Impossible
-        quotient = exact_quotient(other, one)
+        quotient = exact_quotient(dividend, divisor)
         if isinstance(quotient, SymbolicDim) and quotient.is_symbol:
             raise SizeSplit({str(quotient): 1})
     _require_multiple(target)
@@ -405,7 +405,10 @@ def _require_multiple(target: Shape) -> None:
 
 
 def require_multiple(size: SymbolicDim, divisor: int) -> None:
-    """Raise `SizeSplit` where a number times one size has to be a multiple of a number."""
+    """Raise `SizeSplit` for the case in which ``size`` is a multiple of ``divisor``.
+
+    Does nothing unless ``size`` is a number times one symbol.
+    """
     if len(size.terms) > 1 or size.constant:
         return
     ((monomial, number),) = size.terms
@@ -432,11 +435,11 @@ def require_equal(size: Dim, result: Dim, *, or_one: bool = True) -> None:
     if not names:
         raise Unproved(f"sizes {size} and {result} that have to be equal")
     symbol = names[0]
-    other = result if symbol is size else size
-    if str(symbol) in symbols_of(other):
+    replacement = result if symbol is size else size
+    if str(symbol) in symbols_of(replacement):
         raise Unproved(f"sizes {size} and {result} that have to be equal")
     ones = [name for name in names if or_one and not is_never_one(name)]
-    raise SizeSplit({str(symbol): other}, *({str(name): 1} for name in ones))
+    raise SizeSplit({str(symbol): replacement}, *({str(name): 1} for name in ones))
 
 
 def require_broadcast(tensors: Sequence[Tensor], shape: Shape) -> None:

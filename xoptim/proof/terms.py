@@ -42,7 +42,7 @@ def order_of_term(term: Term) -> tuple[list[tuple[int, int]], list[Any]]:
 def orders(
     bounds: Sequence[tuple[str, Dim]], powers: Mapping[Factor, int]
 ) -> Iterator[list[tuple[str, Dim]]]:
-    """The orders of the indices of a sum among which the canonical one is.
+    """Candidates for the canonical order of the indices of a sum.
 
     Indices are ordered by where they occur, which does not depend on their names; those that occur
     in the same places are tried in all orders.

@@ -1,6 +1,6 @@
 """Values of models that are known to be equal: a congruence closure over operators.
 
-Two values are one where the same operator computes them from values that are one.
+The results of one operator are equal where its operands are equal.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Value:
         self.info = info
         self.tensor: Tensor | None = None  # the constant that it is, if any
         self.is_fixed = False  # whether nodes compute it from constants alone
-        self.terms: list[tuple[Term, int]] = []  # what computes it, and as which result
+        self.terms: list[tuple[Term, int]] = []  # terms that compute it, with the result's index
         self.readers: dict[Term, None] = {}
 
     @property
@@ -51,7 +51,7 @@ class Value:
             self.info = info if info.shape is not None or self.info == UNKNOWN else self.info
 
     def absorb(self, other: Value) -> None:
-        """Stand for another value as well."""
+        """Become the root of another value, and take its facts and terms."""
         other.parent = self
         self.learn(other.info)
         self.tensor = self.tensor if self.tensor is not None else other.tensor
@@ -118,18 +118,18 @@ class Values:
 
         Args:
             label: all that decides what the operator computes.
-            operands: ``None`` for one that is omitted; omitted last ones do not count.
+            operands: ``None`` for one that is omitted; trailing omitted operands are dropped.
             infos: facts about the results.
             node: a node that computes them.
             swaps: whether the order of the operands does not matter.
         """
-        present = list(operands)
-        while present and present[-1] is None:
-            present.pop()
-        new = Term(label, tuple(present), node, swaps=swaps)
-        term = self._terms.setdefault(new.key, new)
-        if term is new:
-            for operand in present:
+        arguments = list(operands)
+        while arguments and arguments[-1] is None:
+            arguments.pop()
+        candidate = Term(label, tuple(arguments), node, swaps=swaps)
+        term = self._terms.setdefault(candidate.key, candidate)
+        if term is candidate:
+            for operand in arguments:
                 if operand is not None:
                     operand.root.readers[term] = None
         for place in range(len(term.results), len(infos)):
@@ -148,7 +148,7 @@ class Values:
         self._fix(value)
 
     def _fix(self, value: Value) -> None:
-        """Note that a value is computed from constants, and what is computed from it in turn."""
+        """Mark a value as fixed, and all values that only depend on fixed values."""
         value.root.is_fixed = True
         pending = [*value.root.readers]
         while pending:
@@ -163,22 +163,22 @@ class Values:
         """Make two values one, and all that the same operators compute from them."""
         pending = [(first, second)]
         while pending:
-            one, other = (value.root for value in pending.pop())
-            if one is other:
+            representative, absorbed = (value.root for value in pending.pop())
+            if representative is absorbed:
                 continue
-            if len(one.readers) < len(other.readers):
-                one, other = other, one
-            is_new = one.is_fixed != other.is_fixed
-            one.absorb(other)
-            for term in other.readers:
+            if len(representative.readers) < len(absorbed.readers):
+                representative, absorbed = absorbed, representative
+            changes_fixed = representative.is_fixed != absorbed.is_fixed
+            representative.absorb(absorbed)
+            for term in absorbed.readers:
                 if self._terms.get(term.key) is term:
                     del self._terms[term.key]
                 term.key = term.current_key()
                 twin = self._terms.setdefault(term.key, term)
-                one.readers[term] = None
+                representative.readers[term] = None
                 if twin is not term:
                     pending += zip(twin.results, term.results, strict=False)
                     twin.results += term.results[len(twin.results) :]
-            other.readers = {}
-            if is_new:
-                self._fix(one)
+            absorbed.readers = {}
+            if changes_fixed:
+                self._fix(representative)
