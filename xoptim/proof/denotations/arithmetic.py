@@ -33,11 +33,11 @@ def _pointwise(
         return None
     if any(x.dtype != call.dtype() for x in operands):
         return None
-    without_laws = pointwise_function(call)
+    opaque_function = pointwise_function(call)
 
     def checked(*elements: Element) -> Element:
         if not takes_special and any(element.is_special for element in elements):
-            return without_laws(*elements)
+            return opaque_function(*elements)
         return compute(*elements)
 
     return elementwise(checked, operands, call.shape(), call.dtype())
@@ -51,13 +51,13 @@ def of_reals(call: Call, compute: Callable[..., Element]) -> Tensor | None:
 @denotes("Add", "Sum")
 def add(call: Call) -> Tensor | None:
     """The sum."""
-    without_laws = pointwise_function(call)
+    opaque_function = pointwise_function(call)
 
     def compute(*elements: Element) -> Element:
         if not any(element.is_special for element in elements):
             return _sum(*elements)
         total = _masked_sum(elements)
-        return without_laws(*elements) if total is None else total
+        return opaque_function(*elements) if total is None else total
 
     return _pointwise(call, compute, takes_special=True)
 
@@ -147,11 +147,11 @@ def power(call: Call) -> Tensor | None:
     x, exponents = call.operand(0), call.operand(1)
     if not is_float(call.dtype()) or call.case.is_exact or call.opset < _BROADCASTS_SINCE:
         return None
-    without_laws = pointwise_function(call)
+    opaque_function = pointwise_function(call)
 
     def compute(base: Element, exponent: Element) -> Element:
         result = None if base.is_special else power_of(base, exponent)
-        return without_laws(base, exponent) if result is None else result
+        return opaque_function(base, exponent) if result is None else result
 
     return elementwise(compute, [x, exponents], call.shape(), call.dtype())
 
@@ -190,15 +190,15 @@ def _minimum(*elements: Element) -> Element:
 
 @denotes("Clip")
 def clip(call: Call) -> Tensor | None:
-    """The minimum of the upper limit and the maximum of the lower limit and a number."""
+    """``min(high, max(low, x))``; an omitted limit does not apply."""
     x = call.operand(0)
     if not is_arithmetic(call):
         return None
     limits: list[Element | None] = []
     for place, name in ((1, "min"), (2, "max")):
-        written = call.node.attribute.get(name)
-        if written is not None:
-            limits.append(number_of(call, x.dtype, written))
+        attribute = call.node.attribute.get(name)
+        if attribute is not None:
+            limits.append(number_of(call, x.dtype, attribute))
         elif call.has(place):
             limit = call.operand(place)
             limits.append(settled(limit.at([0] * limit.rank), x.dtype))
@@ -208,16 +208,19 @@ def clip(call: Call) -> Tensor | None:
 
     def compute(element: Element) -> Element:
         value = settled(element, x.dtype)
-        above = value if low is None else _maximum(value, low)
-        return above if high is None else _minimum(above, high)
+        value = value if low is None else _maximum(value, low)
+        return value if high is None else _minimum(value, high)
 
     return x.mapped(compute)
 
 
 @denotes("Where")
 def where(call: Call) -> Tensor | None:
-    """A choice; of integers, real numbers or Booleans, a sum of products with the condition."""
-    without_laws = pointwise_function(call)
+    """``then`` where the condition is 1, else ``otherwise``.
+
+    For numbers and Booleans, this is a sum of products with the condition.
+    """
+    opaque_function = pointwise_function(call)
     is_real = is_float(call.dtype()) and not call.case.is_exact
     has_laws = is_arithmetic(call) or call.dtype() == TensorProto.BOOL
 
@@ -229,7 +232,7 @@ def where(call: Call) -> Tensor | None:
         if is_real and _is_lowest(then) and not otherwise.is_special:
             return function(MASKED, args=[ONE - condition, otherwise])
         if not has_laws or then.is_special or otherwise.is_special:
-            return without_laws(condition, then, otherwise)
+            return opaque_function(condition, then, otherwise)
         return otherwise + condition * (then - otherwise)
 
     operands = [call.operand(place) for place in range(3)]

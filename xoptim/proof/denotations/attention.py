@@ -33,7 +33,7 @@ from xoptim.proof.tensors import (
 )
 
 _HEADS_FIRST: Final = (0, 2, 1, 3)
-Score: TypeAlias = Callable[[Indices, Element], Element]
+ScoreChange: TypeAlias = Callable[[Indices, Element], Element]
 """Changes a score; its indices are the batch, the head, the query and the key."""
 
 
@@ -77,7 +77,7 @@ class Heads:
     value: Tensor
     scale: Element
     cap: Element = ZERO
-    changes: Sequence[Score] = ()
+    changes: Sequence[ScoreChange] = ()
     sink: Tensor | None = None
     biases: Sequence[Tensor] = ()
 
@@ -142,7 +142,7 @@ def default_scale(size: Dim) -> Element:
 
 
 def _scale(call: Call, size: Dim) -> Element:
-    """The factor of the scores of a node, by default that of the size of its heads.
+    """The factor of the scores of a node; the default is `default_scale` of the size of its heads.
 
     ONNX Runtime's operators use the default for 0 as well.
     """
@@ -165,7 +165,7 @@ def _holds(call: Call, condition: Dim) -> Element:
     return within(condition) if answer is None else of_dim(int(answer))
 
 
-def causal(call: Call, shift: Dim) -> Score:
+def causal(call: Call, shift: Dim) -> ScoreChange:
     """Exclude the keys after each query; ``shift`` keys precede the first query."""
 
     def change(indices: Indices, score: Element) -> Element:
@@ -175,7 +175,7 @@ def causal(call: Call, shift: Dim) -> Score:
     return change
 
 
-def added(bias: Tensor, factor: Element = ONE) -> Score:
+def added(bias: Tensor, factor: Element = ONE) -> ScoreChange:
     """Add a bias, whose shape broadcasts to that of the scores."""
 
     def change(indices: Indices, score: Element) -> Element:
@@ -184,7 +184,7 @@ def added(bias: Tensor, factor: Element = ONE) -> Score:
     return change
 
 
-def masked(condition: Tensor) -> Score:
+def masked(condition: Tensor) -> ScoreChange:
     """Exclude the keys for which a Boolean tensor is 0."""
     return lambda indices, score: excluded(broadcast_at(condition, indices), score)
 
@@ -192,11 +192,12 @@ def masked(condition: Tensor) -> Score:
 @denotes("Attention")
 def attention(call: Call) -> list[Tensor] | None:
     """Attention of the standard: grouped heads, a cache, a mask, a causal mask and a cap."""
-    operands = [place for place in (0, 1, 2, 4, 5) if call.has(place)]
+    positions = [place for place in (0, 1, 2, 4, 5) if call.has(place)]
     names = call.node.output
-    if not is_covered(call, *operands) or not is_float(call.dtype()):
+    if not is_covered(call, *positions) or not is_float(call.dtype()):
         return None
     windows = [call.attribute(f"{side}_window_size", -1) for side in ("left", "right")]
+    # operand 6 is nonpad_kv_seqlen, output 3 is qk_matmul_output
     if call.has(6) or any(names[3:]) or any(window not in (-1, None) for window in windows):
         return None
     counts = [call.attribute(name) for name in ("q_num_heads", "kv_num_heads", "kv_num_heads")]
@@ -224,16 +225,17 @@ def attention(call: Call) -> list[Tensor] | None:
     return [result, key, value][: len(names)]
 
 
-def _mask_of(mask: Tensor) -> Score:
+def _mask_of(mask: Tensor) -> ScoreChange:
     return masked(mask) if mask.dtype == TensorProto.BOOL else added(mask)
 
 
 @denotes("MultiHeadAttention", domain="com.microsoft")
 def multi_head_attention(call: Call) -> list[Tensor] | None:
     """Attention of ONNX Runtime: biases, a mask of keys, a bias of the scores, and a cache."""
-    places = [place for place in (0, 1, 2, 3, 5, 6, 7) if call.has(place)]
+    positions = [place for place in (0, 1, 2, 3, 5, 6, 7) if call.has(place)]
+    # operands 8 and 9 are past_sequence_length and cache_indirection
     is_known = call.has(1) and call.has(2) and not any(map(call.has, (8, 9)))
-    if not is_known or not is_covered(call, *places) or any(call.node.output[3:]):
+    if not is_known or not is_covered(call, *positions) or any(call.node.output[3:]):
         return None
     count = call.attribute("num_heads")
     parts = [call.operand(place) for place in range(3)]
@@ -275,7 +277,7 @@ def _sum(x: Tensor, bias: Tensor) -> Tensor:
     return elementwise(lambda a, b: real(a + b), [x, bias], x.shape, x.dtype)
 
 
-def _filtered(call: Call, mask: Tensor, key: Tensor) -> Score:
+def _filtered(call: Call, mask: Tensor, key: Tensor) -> ScoreChange:
     """Add a negative number to the scores of keys whose mask, ``(batch, key)``, is 0."""
     require_equal(mask.shape[0], key.shape[0], or_one=False)
     require_equal(mask.shape[1], key.shape[2], or_one=False)
@@ -292,8 +294,9 @@ def _filtered(call: Call, mask: Tensor, key: Tensor) -> Score:
 @denotes("Attention", domain="com.microsoft")
 def contrib_attention(call: Call) -> list[Tensor] | None:
     """Attention of ONNX Runtime with the projections of queries, keys and values."""
-    places = [place for place in (0, 1, 2, 5) if call.has(place)]
-    if any(map(call.has, (4, 6))) or not is_covered(call, *places) or any(call.node.output[1:]):
+    positions = [place for place in (0, 1, 2, 5) if call.has(place)]
+    # operands 4 and 6 are past and past_sequence_length
+    if any(map(call.has, (4, 6))) or not is_covered(call, *positions) or any(call.node.output[1:]):
         return None
     if call.attribute("do_rotary", 0):
         return None
@@ -314,12 +317,19 @@ def contrib_attention(call: Call) -> list[Tensor] | None:
 def group_query_attention(call: Call) -> list[Tensor] | None:
     """Causal attention of ONNX Runtime with shared heads and a cache without gaps."""
     settings = ("do_rotary", "qk_output", "kv_cache_bit_width", "sliding_window_cache")
-    unknown = [place for place in range(7, len(call.operands)) if place != 11 and call.has(place)]
-    if unknown or any(call.attribute(name, 0) for name in settings) or any(call.node.output[3:]):
+    # of the operands after total_sequence_length (6), only head_sink (11) is read
+    unsupported_operands = [
+        place for place in range(7, len(call.operands)) if place != 11 and call.has(place)
+    ]
+    if (
+        unsupported_operands
+        or any(call.attribute(name, 0) for name in settings)
+        or any(call.node.output[3:])
+    ):
         return None
     query, key, value = _queries_keys_values(call)
-    is_covered_here = is_float(call.dtype()) and not call.case.is_exact
-    if not is_covered_here or call.attribute("causal", 1) != 1:
+    reads_reals = is_float(call.dtype()) and not call.case.is_exact
+    if not reads_reals or call.attribute("causal", 1) != 1:
         return _unpacked(call)
     past: Dim = 0
     if call.has(3):
@@ -347,27 +357,30 @@ def group_query_attention(call: Call) -> list[Tensor] | None:
 
 def _queries_keys_values(call: Call) -> list[Tensor]:
     """The heads of the first three operands, which may be packed into one."""
-    count, shared = call.attribute("num_heads"), call.attribute("kv_num_heads")
-    counts = (count, shared, shared)
+    count, kv_count = call.attribute("num_heads"), call.attribute("kv_num_heads")
+    counts = (count, kv_count, kv_count)
     return [heads_of(call, x, n) for x, n in zip(_first_operands(call), counts, strict=True)]
 
 
 def _first_operands(call: Call) -> list[Tensor]:
-    count, shared = call.attribute("num_heads"), call.attribute("kv_num_heads")
+    count, kv_count = call.attribute("num_heads"), call.attribute("kv_num_heads")
     if call.has(1):
         return [call.operand(place) for place in range(3)]
     x = call.operand(0)
-    size = x.shape[2] // (count + 2 * shared)
-    return split_along(x, 2, [count * size, shared * size, shared * size])
+    size = x.shape[2] // (count + 2 * kv_count)
+    return split_along(x, 2, [count * size, kv_count * size, kv_count * size])
 
 
 def _unpacked(call: Call) -> list[Tensor]:
-    """The results as a function without laws, of the operands unpacked."""
+    """The results as an uninterpreted function of the unpacked operands."""
     return applied(replace(call, operands=[*_first_operands(call), *call.operands[3:]]))
 
 
 def _is_full(call: Call, batch: Dim, length: Dim, *, has_cache: bool) -> bool:
-    """Whether operand 6 is the length of the keys and, with a cache, of each sequence."""
+    """Whether total_sequence_length (operand 6) is ``length``, the number of keys.
+
+    With a cache, seqlens_k (operand 5) has to be ``length - 1`` for each sequence as well.
+    """
     lengths = call.operand(5)
     if call.dims(6) != [length] or product(lengths.shape) != batch:
         return False
@@ -380,7 +393,7 @@ def _is_near(call: Call, indices: Indices, past: Dim, window: int) -> Element:
     return _holds(call, key - (query + past - window + 1))
 
 
-def _within_length(call: Call) -> Score:
+def _within_length(call: Call) -> ScoreChange:
     """Exclude the keys after the last position of each sequence."""
     lengths = call.operand(5)
 

@@ -29,7 +29,7 @@ def cast(call: Call) -> Tensor:
     rounding = call.attribute("round_mode", "up")
     is_plain = TensorProto.STRING not in (source, target)
     if {source, target} <= RING_TYPES and bits(target) <= bits(source):
-        # higher bits are dropped, and those of sums and products in the old type do not matter
+        # the low bits of sums and products do not depend on the higher bits that a type drops
         return x.mapped(lambda element: wrapped(element, target), target)
 
     def compute(element: Element) -> Element:
@@ -78,18 +78,18 @@ def is_exactly_float(value: Element, dtype: int) -> bool:
 
 def _rounded(value: Element, source: int, target: int) -> Element | None:
     """A constant rounded to another floating-point type; ``None`` for others, or an overflow."""
-    exact = value.number
-    if exact is None or not (is_float(source) and is_float(target)):
+    number = value.number
+    if number is None or not (is_float(source) and is_float(target)):
         return None
     with np.errstate(all="ignore"):
-        wide = np.float64(exact).astype(numpy_dtype(source))
-        narrow = wide.astype(numpy_dtype(target))
-    is_kept = float(wide) == exact and np.isfinite(narrow.astype(np.float64))
-    return of_number(narrow) if is_kept else None
+        source_number = np.float64(number).astype(numpy_dtype(source))
+        target_number = source_number.astype(numpy_dtype(target))
+    is_kept = float(source_number) == number and np.isfinite(target_number.astype(np.float64))
+    return of_number(target_number) if is_kept else None
 
 
 def without_last_rounding(value: Element, dtype: int) -> Element:
-    """A result without the Cast to its type, if it is computed from numbers of its type only.
+    """Remove the Cast of a result to ``dtype`` if the result is computed from this type only.
 
     An operator of that type rounds its results as well, so over real numbers this is the same.
     """
@@ -107,10 +107,10 @@ def _is_computed_of(value: Element, dtype: int) -> bool:
     """Whether an element is computed, and only of constants and of numbers of a type."""
     leaves = {*_leaves(value)}
     types = {*(leaf.key[2] for leaf in leaves if leaf.key[0] == "input")}
-    others = {leaf.key[0] for leaf in leaves if leaf.key[0] != "input"}
+    kinds = {leaf.key[0] for leaf in leaves if leaf.key[0] != "input"}
     return (
         bool(types)
-        and others <= {CONSTANT, SIZE, WITHIN}
+        and kinds <= {CONSTANT, SIZE, WITHIN}
         and all(t == dtype or dtype in LOSSLESS.get(int(str(t)), ()) for t in types)
     )
 

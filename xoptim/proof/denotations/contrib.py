@@ -46,8 +46,8 @@ def gated_add(call: Call) -> Tensor | None:
         return None
     if not _is_float32(_typed(call, x), 0, 1, 2) or y.shape != x.shape:
         return None
-    for size, wanted in zip(gate.shape[:-1], x.shape[:-1], strict=True):
-        require_equal(size, wanted, or_one=False)
+    for gate_size, size in zip(gate.shape[:-1], x.shape[:-1], strict=True):
+        require_equal(gate_size, size, or_one=False)
     return elementwise(lambda a, b, g: real(a) + real(b) * real(g), [x, y, gate], x.shape, x.dtype)
 
 
@@ -170,7 +170,7 @@ def pad(call: Call) -> Tensor | None:
 
 @denotes("GatherND", domain=_ORT)
 def gather_tuples(call: Call) -> Tensor | None:
-    """As the GatherND of the standard, without axes of a batch."""
+    """As the GatherND of the standard, without batch dimensions."""
     return None if call.attribute("batch_dims", 0) else gather_nd(call)
 
 

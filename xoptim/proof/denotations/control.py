@@ -33,8 +33,8 @@ from xoptim.proof.tensors import Indices, Tensor, require_equal, reshaped
 
 _STATE: Final = "state"
 """Kind of a factor that is an element of a carried value before an iteration."""
-_MAX_WRITTEN: Final = 8
-"""Maximal number of iterations that are read one by one."""
+_MAX_UNROLLED: Final = 8
+"""Maximal number of iterations of a loop that is unrolled."""
 _MAX_ROUNDS: Final = 16
 """Maximal number of times that a body is read to find the values that stay as they are."""
 
@@ -168,12 +168,12 @@ class _Cycle:
         return not self.has_condition or outputs[0].at([0] * outputs[0].rank) is ONE
 
 
-def _written_out(cycle: _Cycle) -> tuple[list[Tensor], list[list[Tensor]]] | None:
+def _unrolled(cycle: _Cycle) -> tuple[list[Tensor], list[list[Tensor]]] | None:
     """The last carried values, and the stacked results of each iteration; ``None`` for a number of
     iterations that is large or unknown.
     """
     count = cycle.count
-    if not isinstance(count, int) or count > _MAX_WRITTEN:
+    if not isinstance(count, int) or count > _MAX_UNROLLED:
         return None
     if count < 1:
         cycle.outputs(0, ONE, cycle.first)  # a body that never runs has to be valid as well
@@ -193,7 +193,7 @@ class _Iteration:
 
     def __init__(self, cycle: _Cycle) -> None:
         self.cycle = cycle
-        self.constant = dict[int, Tensor]()  # carried values that stay as they are
+        self.invariants = dict[int, Tensor]()  # carried values that stay as they are
         self.index: Dim = 0
         if cycle.count is not None:
             self.index = cycle.call.case.place(-1 - cycle.call.depth, cycle.count)
@@ -206,10 +206,10 @@ class _Iteration:
                 self.truth = function(_STATE, cycle.call.depth, "condition", TensorProto.BOOL)
                 continue
             states = cycle.states_of(outputs)
-            unchanged = [k for k in places if k not in self.constant and self._stays(k, states[k])]
-            if not unchanged:
+            numbers = [k for k in places if k not in self.invariants and self._stays(k, states[k])]
+            if not numbers:
                 break
-            self.constant |= {k: cycle.first[k] for k in unchanged}
+            self.invariants |= {k: cycle.first[k] for k in numbers}
         self.first_outputs = self.outputs(places)
 
     def outputs(self, places: Sequence[int]) -> list[Tensor]:
@@ -217,7 +217,7 @@ class _Iteration:
         states: list[Tensor] = []
         for k, x in enumerate(self.cycle.first):
             number = places.index(k) if k in places else -1 - k
-            states.append(self.constant.get(k) or self._state(number, x))
+            states.append(self.invariants.get(k) or self._state(number, x))
         outputs = self.cycle.outputs(self.index, self.truth, states)
         for x, y in zip(self.cycle.first, self.cycle.states_of(outputs), strict=True):
             if x.shape != y.shape:
@@ -300,8 +300,8 @@ def _result(iteration: _Iteration, place: int, shape: Sequence[Dim]) -> Tensor:
     cycle = iteration.cycle
     count = len(cycle.first)
     is_state = place < count
-    own = iteration.first_outputs[cycle.has_condition + place]
-    needed = iteration.read_by([own]) | ({place} if is_state else set())
+    output = iteration.first_outputs[cycle.has_condition + place]
+    needed = iteration.read_by([output]) | ({place} if is_state else set())
     places = sorted(needed)
     outputs = iteration.outputs(places)
     states = cycle.states_of(outputs)
@@ -309,38 +309,38 @@ def _result(iteration: _Iteration, place: int, shape: Sequence[Dim]) -> Tensor:
     tensors += outputs[: cycle.has_condition]
     tensors += [] if is_state else [outputs[cycle.has_condition + place]]
     args: list[Argument] = [*cycle.control]
-    ranks: list[int] = []
+    type_codes: list[int] = []  # rank * 1000 + element type
     for x in tensors:
         if any(is_anonymous(size) or _has_place(size) for size in x.shape):
             raise Unproved("a shape that may differ between iterations")
         args += [x.at(_places(cycle.call, x)), *x.shape]
-        ranks.append(x.rank * 1000 + x.dtype)
+        type_codes.append(x.rank * 1000 + x.dtype)
     role = places.index(place) if is_state else -1
-    form = cycle.has_condition, len(cycle.control), tuple(ranks), role
-    kind = (WHOLE, "cycle", *form, own.dtype)
+    form = cycle.has_condition, len(cycle.control), tuple(type_codes), role
+    kind = (WHOLE, "cycle", *form, output.dtype)
 
     def read(indices: Indices) -> Element:
         return function(*kind, args=[*args, *indices])
 
-    return Tensor(shape, own.dtype, read)
+    return Tensor(shape, output.dtype, read)
 
 
 def _results(cycle: _Cycle, lengths: Sequence[Dim]) -> list[Tensor]:
     """The results of a cycle; stacked ones have the iterations along axis 0, of ``lengths``."""
-    written = _written_out(cycle)
+    unrolling = _unrolled(cycle)
     count = len(cycle.first)
-    if written is not None and (written[1] or not lengths):
-        states, rows = written
+    if unrolling is not None and (unrolling[1] or not lengths):
+        states, rows = unrolling
         columns = zip(*rows, strict=True) if rows else ()
         return [*states, *(_stacked(cycle.call, column) for column in columns)]
     iteration = _Iteration(cycle)
     results: list[Tensor] = []
     for place, x in enumerate(cycle.first):
-        stays = place in iteration.constant
+        stays = place in iteration.invariants
         results.append(x if stays else _result(iteration, place, x.shape))
     for place, length in enumerate(lengths, count):
-        own = iteration.first_outputs[cycle.has_condition + place]
-        results.append(_result(iteration, place, (length, *own.shape)))
+        output = iteration.first_outputs[cycle.has_condition + place]
+        results.append(_result(iteration, place, (length, *output.shape)))
     return results
 
 
@@ -364,16 +364,16 @@ def _loop(call: Call) -> list[Tensor]:
 
     def leading(index: Dim, truth: Element) -> list[Tensor]:
         number = function(_STATE, depth, "iteration", TensorProto.INT64)
-        here = number if count is None else of_dim(index)
+        iteration = number if count is None else of_dim(index)
         return [
-            Tensor((), TensorProto.INT64, lambda _: here),
+            Tensor((), TensorProto.INT64, lambda _: iteration),
             Tensor((), TensorProto.BOOL, lambda _: truth),
         ]
 
     if condition is ZERO:
         count = 0
     elif condition is not ONE and isinstance(count, int) and count > 0:
-        count = None  # there may be none
+        count = None  # 0 if the condition is false
     control: list[Argument] = [condition]
     control += [] if trips is None else [trips.at([0] * trips.rank)]
     cycle = _Cycle(call, first, leading, lambda _: [], count, control, True)
@@ -402,25 +402,30 @@ def _scan(call: Call) -> list[Tensor]:
     count = len(operands) - call.attribute("num_scan_inputs", 0)
     first, sequences = operands[:count], operands[count:]
     if not sequences:
-        raise Unproved("a Scan of nothing")
+        raise Unproved("a Scan without scan inputs")
     axes = _settings(call, "scan_input_axes", len(sequences))
-    ways = _settings(call, "scan_input_directions", len(sequences))
+    directions = _settings(call, "scan_input_directions", len(sequences))
     axes = [axis_within(axis, x.rank) for axis, x in zip(axes, sequences, strict=True)]
     length = sequences[0].shape[axes[0]]
     for x, axis in zip(sequences, axes, strict=True):
         require_equal(x.shape[axis], length, or_one=False)
 
     def trailing(index: Dim) -> list[Tensor]:
-        parts = zip(sequences, axes, ways, strict=True)
-        return [_slice(x, axis, length - 1 - index if way else index) for x, axis, way in parts]
+        parts = zip(sequences, axes, directions, strict=True)
+        return [
+            _slice(x, axis, length - 1 - index if direction else index)
+            for x, axis, direction in parts
+        ]
 
     cycle = _Cycle(call, first, lambda *_: [], trailing, length, [of_dim(length)], False)
     stacks = len(call.node.output) - count
     results = _results(cycle, [length] * stacks)
     out_axes = _settings(call, "scan_output_axes", stacks)
-    out_ways = _settings(call, "scan_output_directions", stacks)
-    settings = zip(results[count:], out_axes, out_ways, strict=True)
-    return results[:count] + [_with_axis(x, axis_within(a, x.rank), way) for x, a, way in settings]
+    out_directions = _settings(call, "scan_output_directions", stacks)
+    settings = zip(results[count:], out_axes, out_directions, strict=True)
+    return results[:count] + [
+        _with_axis(x, axis_within(a, x.rank), direction) for x, a, direction in settings
+    ]
 
 
 def _settings(call: Call, name: str, count: int) -> list[int]:

@@ -86,7 +86,7 @@ def round_of(call: Call) -> Tensor | None:
 
 @denotes("IsNaN")
 def is_nan(call: Call) -> Tensor:
-    """1 for what is not equal to itself."""
+    """1 for NaN, which is not equal to itself."""
     dtype = call.operand(0).dtype
     return call.operand(0).mapped(lambda a: ONE - comparison(EQUAL, dtype, a, a), TensorProto.BOOL)
 
@@ -119,15 +119,17 @@ def modulo(call: Call) -> Tensor | None:
         result = a - b * quotient(dtype, a, b)
         if is_like_dividend:
             return result
-        rest = settled(result, dtype)
-        is_below = comparison(LESS, dtype, b, ZERO)
-        is_other = is_below * comparison(LESS, dtype, ZERO, rest)
-        return result + b * (is_other + (ONE - is_below) * comparison(LESS, dtype, rest, ZERO))
+        remainder = settled(result, dtype)
+        is_divisor_negative = comparison(LESS, dtype, b, ZERO)
+        has_wrong_sign = is_divisor_negative * comparison(LESS, dtype, ZERO, remainder)
+        return result + b * (
+            has_wrong_sign + (ONE - is_divisor_negative) * comparison(LESS, dtype, remainder, ZERO)
+        )
 
     def of_real_numbers(a: Element, b: Element) -> Element:
         ratio = a * inverse(b)
-        down, up = floor(ratio), -floor(-ratio)
-        return a - b * (down + comparison(LESS, dtype, ratio, ZERO) * (up - down))
+        floored, ceiling = floor(ratio), -floor(-ratio)
+        return a - b * (floored + comparison(LESS, dtype, ratio, ZERO) * (ceiling - floored))
 
     if is_float(dtype):
         return of_reals(call, of_real_numbers)

@@ -216,17 +216,17 @@ def _limited(call: Call, index: Dim, size: Dim, low: Dim, high: Dim) -> Dim:
 @denotes("Gather")
 def gather(call: Call) -> Tensor:
     """Elements along an axis, at known indices or at those in a tensor."""
-    x, indices_of = call.operand(0), call.operand(1)
+    x, index_tensor = call.operand(0), call.operand(1)
     axis = axis_within(call.attribute("axis", 0), x.rank)
     size = x.shape[axis]
-    count = indices_of.rank
-    if size == 0 and all(call.case.is_at_least_zero(n - 1) for n in indices_of.shape):
+    count = index_tensor.rank
+    if size == 0 and all(call.case.is_at_least_zero(n - 1) for n in index_tensor.shape):
         raise Impossible  # all indices are out of range
     for position in call.dims(1) or ():
         is_before_end = call.case.decide(size - 1 - position)
         if not is_before_end or not call.case.decide(position + size):
             raise Impossible
-    _require_range(call, indices_of, size)
+    _require_range(call, index_tensor, size)
 
     def read(indices: Indices) -> Element:
         inner = indices[axis : axis + count]
@@ -236,19 +236,19 @@ def gather(call: Call) -> Tensor:
 
         return _gathered(call, at, inner, size)
 
-    shape = (*x.shape[:axis], *indices_of.shape, *x.shape[axis + 1 :])
+    shape = (*x.shape[:axis], *index_tensor.shape, *x.shape[axis + 1 :])
     return Tensor(shape, x.dtype, read)
 
 
-def _require_range(call: Call, indices_of: Tensor, size: Dim) -> None:
+def _require_range(call: Call, index_tensor: Tensor, size: Dim) -> None:
     """Raise `Impossible` where the ends of a range of indices are out of range."""
-    is_range = 0 < indices_of.rank <= _MAX_RANGE_RANK and call.dims(1) is None
-    if not is_range or indices_of.dtype != TensorProto.INT64 or 0 in indices_of.shape:
+    is_range = 0 < index_tensor.rank <= _MAX_RANGE_RANK and call.dims(1) is None
+    if not is_range or index_tensor.dtype != TensorProto.INT64 or 0 in index_tensor.shape:
         return
-    extents = {str(call.case.index(n)): n for n in indices_of.shape if n != 1}
+    extents = {str(call.case.index(n)): n for n in index_tensor.shape if n != 1}
     names = iter(extents)
-    places = [0 if n == 1 else index_symbol(next(names), n) for n in indices_of.shape]
-    position = dim_of(settled(indices_of.at(places), indices_of.dtype))
+    places = [0 if n == 1 else index_symbol(next(names), n) for n in index_tensor.shape]
+    position = dim_of(settled(index_tensor.at(places), index_tensor.dtype))
     if position is None or any(linear_parts(position, name) is None for name in extents):
         return
     for ends in itertools.product(*((0, n - 1) for n in extents.values())):

@@ -1,7 +1,7 @@
 """Quantized operators: integers stand for real numbers, ``(integer - zero point) * scale``.
 
-Sums of products of integers are exact. What is rounded to an integer is rounded half to even, then
-limited to the range of its type.
+Sums of products of integers are exact. A quotient is rounded half to even, and limited to the range
+of its integer type.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _INT32: Final = TensorProto.INT32
 
 
 def along(call: Call, x: Tensor, p: Tensor, axis: int, block: int) -> Tensor:
-    """A scale or a zero point for each element of a tensor: one, one per index of an axis, or one
-    per block of indices.
+    """A scale or a zero point for each element of ``x``; ``p`` is per tensor, per axis, or, with a
+    ``block`` size, block-wise.
     """
     if "axis" in call.node.attribute:
         axis_within(axis, x.rank)
@@ -43,9 +43,9 @@ def along(call: Call, x: Tensor, p: Tensor, axis: int, block: int) -> Tensor:
         return Tensor(x.shape, p.dtype, lambda indices: p.at([indices[place]]))
     if not block or p.rank != x.rank:
         raise Unproved("a scale of another rank")
-    for other in range(x.rank):
-        if other != place:
-            require_equal(p.shape[other], x.shape[other], or_one=False)
+    for k in range(x.rank):
+        if k != place:
+            require_equal(p.shape[k], x.shape[k], or_one=False)
 
     def read(indices: Indices) -> Element:
         quotient, _ = call.case.divided(indices[place], block)
@@ -107,12 +107,12 @@ def quantize_linear(call: Call) -> Tensor | None:
 
 
 def _of_elements(call: Call, compute: Callable[..., Element], *operands: Tensor) -> Tensor:
-    """A function of elements, as ``compute`` defines it; without laws if the case is exact."""
+    """A function of elements, defined by ``compute``, or uninterpreted if the case is exact."""
     shape, dtype = operands[0].shape, call.dtype()
     if call.case.is_exact:
-        node = pointwise_function(call, ("axis", "block_size", "output_dtype"))
-        present = [x for place, x in enumerate(operands) if call.has(place)]
-        return elementwise(node, present, shape, dtype)
+        opaque_function = pointwise_function(call, ("axis", "block_size", "output_dtype"))
+        tensors = [x for place, x in enumerate(operands) if call.has(place)]
+        return elementwise(opaque_function, tensors, shape, dtype)
 
     def checked(*elements: Element) -> Element:
         if any(element.is_special for element in elements):
@@ -172,7 +172,7 @@ def read_quantized(call: Call, place: int, axis: int = 1) -> Tensor:
     return elementwise(dequantized, parts, x.shape, scale.dtype)
 
 
-def written(call: Call, x: Tensor, scale: int, zero: int) -> Tensor:
+def quantized_result(call: Call, x: Tensor, scale: int, zero: int) -> Tensor:
     """Real numbers, quantized by the scale and the zero point in two operands."""
     dtype = call.dtype()
     s = along(call, x, call.operand(scale), 1, 0)
@@ -186,7 +186,7 @@ def qlinear_matmul(call: Call) -> Tensor | None:
     if call.case.is_exact:
         return None
     result = multiplied(call.case, read_quantized(call, 0, -2), read_quantized(call, 3, -1))
-    return written(call, result, 6, 7)
+    return quantized_result(call, result, 6, 7)
 
 
 @denotes("QLinearConv")
@@ -197,7 +197,7 @@ def qlinear_conv(call: Call) -> Tensor | None:
     result = convolved(
         call, read_quantized(call, 0), read_quantized(call, 3, 0), bias_of(call, 8, 0)
     )
-    return None if result is None else written(call, result, 6, 7)
+    return None if result is None else quantized_result(call, result, 6, 7)
 
 
 def bias_of(call: Call, place: int, axis: int) -> Tensor | None:
@@ -219,7 +219,7 @@ def qlinear_arithmetic(call: Call) -> Tensor | None:
     is_sum = call.node.op_type == "QLinearAdd"
     pair = [read_quantized(call, 0), read_quantized(call, 3)]
     result = elementwise(lambda a, b: a + b if is_sum else a * b, pair, call.shape(), pair[0].dtype)
-    return written(call, result, 6, 7)
+    return quantized_result(call, result, 6, 7)
 
 
 @denotes("QLinearSigmoid", "QLinearLeakyRelu", domain="com.microsoft")
@@ -234,7 +234,7 @@ def qlinear_function(call: Call) -> Tensor | None:
         return e + comparison(LESS, x.dtype, e, ZERO) * (alpha * e - e)
 
     change = sigmoid_of if call.node.op_type == "QLinearSigmoid" else leaky
-    return written(call, x.mapped(change), 3, 4)
+    return quantized_result(call, x.mapped(change), 3, 4)
 
 
 @denotes("QLinearConcat", domain="com.microsoft")
@@ -244,7 +244,7 @@ def qlinear_concat(call: Call) -> Tensor | None:
         return None
     parts = [read_quantized(call, place) for place in range(2, len(call.operands), 3)]
     axis = axis_within(call.attribute("axis"), parts[0].rank)
-    return written(call, joined(call, parts, axis), 0, 1)
+    return quantized_result(call, joined(call, parts, axis), 0, 1)
 
 
 @denotes("MatMulIntegerToFloat", domain="com.microsoft")

@@ -45,7 +45,11 @@ def recurrent(call: Call) -> list[Tensor] | None:
 
 
 def _states(call: Call, x: Tensor, states: Tensor | None) -> Tensor:
-    """The first states, in the only shape that the operator accepts where a size was converted."""
+    """The initial states, zeros by default.
+
+    A size that was converted to another integer type may have wrapped around. The operator accepts
+    one shape only, so the states have it if the original requires the same.
+    """
     if states is None:
         return _zeros(call, x)
     if all(before_wrapping(size) == size for size in states.shape):
@@ -57,7 +61,7 @@ def _states(call: Call, x: Tensor, states: Tensor | None) -> Tensor:
 
 
 def _zeros(call: Call, x: Tensor) -> Tensor:
-    """Zeros: a state of each direction and sequence."""
+    """Initial states of 0: ``(directions, batch, hidden)``, or batch first with ``layout``."""
     weights = call.operand(2)  # (directions, gates * hidden, hidden)
     if isinstance(weights, Items) or weights.rank != 3:
         raise Unproved("weights of another rank")

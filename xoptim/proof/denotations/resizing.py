@@ -46,10 +46,10 @@ def _by_all_sizes(call: Call) -> list[Tensor] | None:
     is_plain = call.opset >= _AXES_SINCE and policy == "stretch" and not crops
     if not is_plain or sizes is None or len(sizes) != len(axes) or len({*axes}) < len(axes):
         return None
-    of_axes: list[Dim] = [*x.shape]
+    sizes_of_all_axes: list[Dim] = [*x.shape]
     for axis, size in zip(axes, sizes, strict=True):
-        of_axes[axis] = size
-    target = integer_tensor(of_axes, (x.rank,), TensorProto.INT64)
+        sizes_of_all_axes[axis] = size
+    target = integer_tensor(sizes_of_all_axes, (x.rank,), TensorProto.INT64)
     return as_whole(replace(call, operands=[x, None, None, target]), ("axes",))
 
 
@@ -62,7 +62,7 @@ def _repeated_pixels(call: Call) -> Tensor | None:
         return None
     axes = call.attribute("axes") or [*range(x.rank)]
     factors = [1] * x.rank
-    by_axis = _given_factors(call, x, [axis_within(axis, x.rank) for axis in axes])
+    by_axis = _factors_by_axis(call, x, [axis_within(axis, x.rank) for axis in axes])
     if by_axis is None:
         return None
     for axis, factor in by_axis.items():
@@ -74,7 +74,7 @@ def _repeated_pixels(call: Call) -> Tensor | None:
     return _repeated(call, x, factors) if repeats or is_plain else None
 
 
-def _given_factors(call: Call, x: Tensor, axes: Sequence[int]) -> dict[int, int] | None:
+def _factors_by_axis(call: Call, x: Tensor, axes: Sequence[int]) -> dict[int, int] | None:
     """The whole factors along some axes, from scales or from sizes; ``None`` for others."""
     if call.has(2):
         scales = call.array(2)

@@ -37,46 +37,46 @@ _MAX_REPLACED: Final = 64
 @denotes("GatherElements")
 def gather_elements(call: Call) -> Tensor:
     """Elements along an axis, at the index that the second operand has for each of them."""
-    x, indices_of = call.operand(0), call.operand(1)
+    x, index_tensor = call.operand(0), call.operand(1)
     axis = axis_within(call.attribute("axis", 0), x.rank)
     array = call.array(1)
     for number in () if array is None else np.unique(array):
         _from_start(call, int(number), x.shape[axis])
     for place in range(x.rank):
-        if place != axis and not call.case.decide(x.shape[place] - indices_of.shape[place]):
+        if place != axis and not call.case.decide(x.shape[place] - index_tensor.shape[place]):
             raise Impossible
 
     def read(indices: Indices) -> Element:
         return at_index(
             call,
-            indices_of.at(indices),
+            index_tensor.at(indices),
             x.shape[axis],
             lambda index: x.at([*indices[:axis], index, *indices[axis + 1 :]]),
         )
 
-    return Tensor(indices_of.shape, x.dtype, read)
+    return Tensor(index_tensor.shape, x.dtype, read)
 
 
 @denotes("ArrayFeatureExtractor", domain="ai.onnx.ml")
 def array_feature_extractor(call: Call) -> Tensor | None:
     """Elements along the last axis; a vector is one row."""
-    x, indices_of = call.operand(0), call.operand(1)
-    if not 1 <= indices_of.rank <= 2 or x.rank == 0:
+    x, index_tensor = call.operand(0), call.operand(1)
+    if not 1 <= index_tensor.rank <= 2 or x.rank == 0:
         return None
-    if any(size != 1 for size in indices_of.shape[:-1]) and x.rank > 1:
+    if any(size != 1 for size in index_tensor.shape[:-1]) and x.rank > 1:
         return None
-    flat = [axis for axis in range(indices_of.rank) if indices_of.shape[axis] != 1]
-    count = indices_of.shape[flat[0]] if flat else 1
-    if len(flat) > 1:
+    long_axes = [axis for axis in range(index_tensor.rank) if index_tensor.shape[axis] != 1]
+    count = index_tensor.shape[long_axes[0]] if long_axes else 1
+    if len(long_axes) > 1:
         return None
     outer: tuple[Dim, ...] = (1,) if x.rank == 1 else x.shape[:-1]
 
     def read(indices: Indices) -> Element:
         *lead, place = indices
-        chosen: list[Dim] = [0] * indices_of.rank
-        if flat:
-            chosen[flat[0]] = place
-        value = settled(indices_of.at(chosen), indices_of.dtype)
+        subscripts: list[Dim] = [0] * index_tensor.rank
+        if long_axes:
+            subscripts[long_axes[0]] = place
+        value = settled(index_tensor.at(subscripts), index_tensor.dtype)
         rest = lead if x.rank > 1 else []
         return at_index(call, value, x.shape[-1], lambda index: x.at([*rest, index]))
 
@@ -122,17 +122,19 @@ def eye_like(call: Call) -> Tensor:
 
 @denotes("OneHot")
 def one_hot(call: Call) -> Tensor | None:
-    """The second of two values where an index is that of the axis, the first one elsewhere."""
-    indices_of, depths, values = (call.operand(place) for place in range(3))
+    """The second value where the index along ``axis`` is the element of the first operand; else the
+    first value.
+    """
+    index_tensor, depths, values = (call.operand(place) for place in range(3))
     depth = call.dims(1)
-    if depth is None or not is_integer(indices_of.dtype) or not is_arithmetic(call):
+    if depth is None or not is_integer(index_tensor.dtype) or not is_arithmetic(call):
         return None
-    axis = axis_within(call.attribute("axis", -1), indices_of.rank + 1)
-    dtype = indices_of.dtype
+    axis = axis_within(call.attribute("axis", -1), index_tensor.rank + 1)
+    dtype = index_tensor.dtype
     assert depths.rank < 2
 
     def read(indices: Indices) -> Element:
-        value = settled(indices_of.at([*indices[:axis], *indices[axis + 1 :]]), dtype)
+        value = settled(index_tensor.at([*indices[:axis], *indices[axis + 1 :]]), dtype)
         place = of_dim(indices[axis])
         # Negative indices count from the end.
         from_start = comparison(EQUAL, dtype, value, place)
@@ -141,7 +143,7 @@ def one_hot(call: Call) -> Tensor | None:
         off, on = (real(values.at([k])) for k in range(2))
         return off + is_hot * (on - off)
 
-    shape = [*indices_of.shape[:axis], depth[0], *indices_of.shape[axis:]]
+    shape = [*index_tensor.shape[:axis], depth[0], *index_tensor.shape[axis:]]
     return Tensor(shape, values.dtype, read)
 
 
@@ -181,8 +183,8 @@ def scatter_nd(call: Call) -> Tensor | None:
         return None
     count = array.shape[-1]
     outer = array.shape[:-1]
-    for size, wanted in zip(updates.shape[len(outer) :], x.shape[count:], strict=True):
-        require_equal(size, wanted, or_one=False)
+    for update_size, size in zip(updates.shape[len(outer) :], x.shape[count:], strict=True):
+        require_equal(update_size, size, or_one=False)
     targets = [
         (
             place,
@@ -271,7 +273,7 @@ def _chosen(
     rest: Sequence[_Update],
     otherwise: Callable[[], Element],
 ) -> Element:
-    """An update where all distances are at least 0, else what other updates say."""
+    """The update at ``place`` if all distances are at least 0, else an update of ``rest``."""
     if not distances:
         return updates.at(place)
     return choose(

@@ -56,10 +56,10 @@ def concat_from_sequence(call: Call) -> Tensor | None:
             raise Impossible
         return joined(call, tensors, place)
     place = axis_within(axis, tensors[0].rank + 1)
-    wide = [reshaped(call.case, x, (*x.shape[:place], 1, *x.shape[place:])) for x in tensors]
-    if any(x.rank != wide[0].rank for x in wide):
+    rows = [reshaped(call.case, x, (*x.shape[:place], 1, *x.shape[place:])) for x in tensors]
+    if any(x.rank != rows[0].rank for x in rows):
         raise Impossible
-    return joined(call, wide, place)
+    return joined(call, rows, place)
 
 
 @denotes("SplitToSequence")
@@ -70,7 +70,7 @@ def split_to_sequence(call: Call) -> Tensor | None:
     sizes = _sizes_of(call, x.shape[axis])
     keeps = call.attribute("keepdims", 1)
     if sizes is None or not 0 < len(sizes) <= _MAX_ITEMS or (call.has(1) and not keeps):
-        return None  # ONNX Runtime drops axes of other sizes than 1, too
+        return None  # ONNX Runtime also drops axes whose size is not 1
     parts = split_along(x, axis, sizes)
     if keeps:
         return Items(parts)
@@ -82,10 +82,10 @@ def _sizes_of(call: Call, size: Dim) -> Sequence[Dim] | None:
     """The sizes of the parts; the last one may be smaller than the others."""
     if not call.has(1):
         return [1 for _ in range(size)] if isinstance(size, int) and size <= _MAX_ITEMS else None
-    given = call.dims(1)
-    if given is None or call.operand(1).rank:
-        return given
-    (step,) = given
+    sizes = call.dims(1)
+    if sizes is None or call.operand(1).rank:
+        return sizes
+    (step,) = sizes
     if not isinstance(step, int) or not isinstance(size, int) or step < 1:
         return None
     count = ceil_div(size, step)

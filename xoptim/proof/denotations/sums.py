@@ -64,8 +64,8 @@ def contracted(
             for text, x in zip(labels, operands, strict=True)
         ]
         value = factors[0]
-        for other in factors[1:]:
-            value = value * other
+        for factor in factors[1:]:
+            value = value * factor
         return real(value)
 
     return Tensor([sizes[label] for label in result], operands[0].dtype, read)
@@ -212,8 +212,8 @@ def _without_ellipsis(
     letters = "".join(free[: min(counts)])
     if right is None:
         joined_text = "".join(texts)
-        once = sorted(label for label in used - {"."} if joined_text.count(label) == 1)
-        right = "..." + "".join(once)
+        labels = sorted(label for label in used - {"."} if joined_text.count(label) == 1)
+        right = "..." + "".join(labels)
     if any(text.replace("...", "").count(".") for text in (*texts, right)):
         return None
     return [text.replace("...", letters) for text in texts], right.replace("...", letters)
@@ -302,7 +302,7 @@ def collected(case: Case, x: Tensor, axes: Sequence[int], name: str, *, keeps: b
 
 
 def marked(kind: str, value: Element) -> Element:
-    """An element as an opaque term, to be summed with the others that the function takes."""
+    """An uninterpreted function of an element, a summand of the argument of reduction ``kind``."""
     return function(kind, "of", args=[value])
 
 
@@ -441,10 +441,10 @@ def _require_shape(x: Tensor, shape: Sequence[Dim], *, allows_ones: bool = False
     lead = x.rank - len(shape)
     if lead < 0 or (lead and not allows_ones) or any(size != 1 for size in x.shape[:lead]):
         raise Unproved("a scale or a bias of another rank")
-    for size, wanted in zip(x.shape[lead:], shape, strict=True):
-        if size != wanted and not isinstance(size, int):  # ONNX Runtime takes a single number, too
+    for size, target_size in zip(x.shape[lead:], shape, strict=True):
+        if size != target_size and not isinstance(size, int):  # ONNX Runtime accepts one number
             raise Unproved("a scale or a bias whose size may be 1")
-        require_equal(size, wanted, or_one=False)
+        require_equal(size, target_size, or_one=False)
 
 
 def _scaled(x: Tensor, scale: Tensor, *bias: Tensor) -> Tensor:

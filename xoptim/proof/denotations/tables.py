@@ -1,4 +1,6 @@
-"""Operators of ONNX Runtime that read rows of tables: embeddings, quantized ones, rotations."""
+"""Operators of ONNX Runtime that read rows at indices: embeddings, block-wise quantized weights,
+caches of rotary embeddings.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,7 @@ def _rows(call: Call, table: Tensor, ids: Tensor) -> Tensor:
 
 
 def _positions(call: Call, table: Tensor, shape: Sequence[Dim]) -> Tensor:
-    """The rows of the embedding of positions: at those in operand 8, or at 0, 1, 2, ..."""
+    """The rows of the position embedding at ``position_ids`` (operand 8), or at 0, 1, 2, ..."""
     if call.has(8):
         return _rows(call, table, call.operand(8))
     return Tensor(shape, table.dtype, lambda indices: table.at(indices[1:]))
@@ -103,19 +105,19 @@ def gather_block_quantized(call: Call) -> Tensor | None:
         return None
     for x in (scales, *([] if zeros is None else [zeros])):
         for place, size in enumerate(table.shape):
-            wanted = -(-size // block) if place == along else size
+            scale_size = -(-size // block) if place == along else size
             is_padded = x is zeros and is_packed and place == along
             if not is_padded:  # the last byte may have more numbers than there are blocks
-                require_equal(x.shape[place], wanted, or_one=False)
+                require_equal(x.shape[place], scale_size, or_one=False)
     size, rank = table.shape[axis], ids.rank
 
     def read(indices: Indices) -> Element:
         def at(index: Dim) -> Element:
             place = [*indices[:axis], index, *indices[axis + rank :]]
             quotient, _ = call.case.divided(place[along], block)
-            of_block = [*place[:along], quotient, *place[along + 1 :]]
-            zero = ZERO if zeros is None else zeros.at(of_block)
-            return (table.at(place) - zero) * real(scales.at(of_block))
+            block_indices = [*place[:along], quotient, *place[along + 1 :]]
+            zero = ZERO if zeros is None else zeros.at(block_indices)
+            return (table.at(place) - zero) * real(scales.at(block_indices))
 
         return at_index(call, ids.at(indices[axis : axis + rank]), size, at, ids.dtype)
 
@@ -141,8 +143,8 @@ def multimodal_rotary_embedding(call: Call) -> Tensor | None:
     info = replace(call.results[0], dtype=x.dtype, shape=x.shape)
     if not is_covered(replace(call, results=[info]), 0, 2, 3) or not is_float(x.dtype):
         return None
-    others = ("interleaved", "is_packed_batching", "num_heads", "rotary_embedding_dim")
-    is_plain = not any(call.attribute(name, 0) for name in others)
+    names = ("interleaved", "is_packed_batching", "num_heads", "rotary_embedding_dim")
+    is_plain = not any(call.attribute(name, 0) for name in names)
     if not is_plain or call.attribute("scale", 1.0) != 1.0 or x.rank != 4 or positions.rank != 3:
         return None
     streams = _streams(call)
