@@ -12,6 +12,8 @@ _BODY = (
     "<body = b (int64 i, bool cc, float p, float q) => (bool co, float po, float qo) "
     "{ co = Identity(cc) po = Add(p, a) qo = Identity(q) }>"
 )
+_PACKED = f"uint8[1,2,8] {{{', '.join(['83'] * 16)}}}"
+"""The 4-bit weights of a MatMulNBits with two blocks of 16."""
 DIFFERENT = (
     (
         "a sum within an index, along another axis",
@@ -132,6 +134,22 @@ DIFFERENT = (
         "(float[N,4] x, float[K] s) => (float[A,B] y) <int64[1] t = {4}>",
         "y = LayerNormalization(x, s)",
         "r = Reshape(s, t) y = LayerNormalization(x, r)",
+        18,
+    ),
+    (
+        "too few scales of blocks",
+        "(int8[4] x) => (float[4] y) <float[2] s = {0.5, 0.5}, float[1] t = {0.5}>",
+        "y = DequantizeLinear <axis = 0, block_size = 2> (x, s)",
+        "y = DequantizeLinear <axis = 0, block_size = 2> (x, t)",
+        21,
+    ),
+    (
+        "too few scales of packed blocks",
+        "(float[m,32] x) => (float[m,1] y) <float[2] s = {0.5, 0.5}, float[1] t = {0.5}>",
+        f"b = Constant <value = {_PACKED}> () "
+        "y = com.microsoft.MatMulNBits <K = 32, N = 1, block_size = 16> (x, b, s)",
+        f"b = Constant <value = {_PACKED}> () "
+        "y = com.microsoft.MatMulNBits <K = 32, N = 1, block_size = 16> (x, b, t)",
         18,
     ),
 )

@@ -46,6 +46,7 @@ def along(call: Call, x: Tensor, p: Tensor, axis: int, block: int) -> Tensor:
     for k in range(x.rank):
         if k != place:
             require_equal(p.shape[k], x.shape[k], or_one=False)
+    require_equal(p.shape[place], -(-x.shape[place] // block), or_one=False)
 
     def read(indices: Indices) -> Element:
         quotient, _ = call.case.divided(indices[place], block)
@@ -310,6 +311,9 @@ def _unpacked_weights(call: Call, k: int, n: int) -> Tensor | None:
     count = -(-k // block)
     numbers = unpacked(packed, bits).reshape(n, count * block)[:, :k]
     scales = call.operand(2)
+    scale_shape = (n * count,) if scales.rank == 1 else (n, count)
+    for size, count_of_scales in zip(scales.shape, scale_shape, strict=True):
+        require_equal(size, count_of_scales, or_one=False)
     middle = np.full((n, count), 1 << bits - 1)
     if call.has(3):
         zeros = call.array(3)
