@@ -152,6 +152,20 @@ DIFFERENT = (
         "y = com.microsoft.MatMulNBits <K = 32, N = 1, block_size = 16> (x, b, t)",
         18,
     ),
+    (
+        "a bias of one element for all features",
+        "(float[N,4] x) => (float[N,4] y) <float[4] b = {0.5, 0.5, 0.5, 0.5}, float[1] c = {0.5}>",
+        "y = com.microsoft.BiasGelu(x, b)",
+        "y = com.microsoft.BiasGelu(x, c)",
+        18,
+    ),
+    (
+        "a bias of rank 2",
+        "(float[N,4] x) => (float[N,4] y) <float[4] b = {1, 2, 3, 4}, float[1,4] c = {1, 2, 3, 4}>",
+        "y = com.microsoft.FastGelu(x, b)",
+        "y = com.microsoft.FastGelu(x, c)",
+        18,
+    ),
 )
 
 

@@ -442,6 +442,13 @@ def require_equal(size: Dim, result: Dim, *, or_one: bool = True) -> None:
     raise SizeSplit({str(symbol): replacement}, *({str(name): 1} for name in ones))
 
 
+def require_vector(x: Tensor, size: Dim) -> None:
+    """Raise where a bias is no vector of ``size`` elements: ONNX Runtime refuses other shapes."""
+    if x.rank != 1:
+        raise Unproved("a bias of another rank")
+    require_equal(x.shape[0], size, or_one=False)
+
+
 def require_broadcast(tensors: Sequence[Tensor], shape: Shape) -> None:
     """Raise `SizeSplit` or `Impossible` where operands do not broadcast to a shape."""
     for tensor in tensors:

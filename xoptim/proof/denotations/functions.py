@@ -17,7 +17,7 @@ from xoptim.proof.denotations.movement import number_of
 from xoptim.proof.elements import ONE, ZERO, Element, function, inverse
 from xoptim.proof.kinds import EQUAL, ERF, LESS, MAXIMUM, MINIMUM, SPECIAL, TANH
 from xoptim.proof.laws import comparison, exponential, extreme, floor, logarithm, odd, rounded
-from xoptim.proof.tensors import Tensor, elementwise, stored_tensor
+from xoptim.proof.tensors import Tensor, elementwise, require_vector, stored_tensor
 
 _HALF: Final = Fraction(1, 2)
 
@@ -195,6 +195,7 @@ def gelu(call: Call) -> Tensor | None:
 @denotes("BiasGelu", domain="com.microsoft")
 def bias_gelu(call: Call) -> Tensor | None:
     """The Gelu of a sum."""
+    require_vector(call.operand(1), call.operand(0).shape[-1])
     root = number_of(call, call.dtype(), 0.5**0.5) if is_float(call.dtype()) else ONE
     return of_reals(call, lambda a, b: _gelu(a + b, root))
 
@@ -208,6 +209,8 @@ def fast_gelu(call: Call) -> Tensor | None:
     """``x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))`` of an operand plus a bias."""
     if not is_float(call.dtype()):
         return None
+    if call.has(1):
+        require_vector(call.operand(1), call.operand(0).shape[-1])
     first, third = (number_of(call, call.dtype(), c) for c in (0.7978845608, 0.044715))
 
     def compute(a: Element, *bias: Element) -> Element:
