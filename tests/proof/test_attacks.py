@@ -14,6 +14,9 @@ _BODY = (
 )
 _PACKED = f"uint8[1,2,8] {{{', '.join(['83'] * 16)}}}"
 """The 4-bit weights of a MatMulNBits with two blocks of 16."""
+_TWO_PACKED = f"uint8[2,2,8] {{{', '.join(['83'] * 32)}}}"
+"""The same for two columns."""
+_WEIGHTS = f"uint8[32,2] {{{', '.join(['3'] * 64)}}}"
 DIFFERENT = (
     (
         "a sum within an index, along another axis",
@@ -157,6 +160,34 @@ DIFFERENT = (
         "(float[N,4] x) => (float[N,4] y) <float[4] b = {0.5, 0.5, 0.5, 0.5}, float[1] c = {0.5}>",
         "y = com.microsoft.BiasGelu(x, b)",
         "y = com.microsoft.BiasGelu(x, c)",
+        18,
+    ),
+    (
+        "a bias of one element for all columns of quantized weights",
+        "(float[m,32] x) => (float[m,2] y) <float[2] b = {0.5, 0.5}, float[1] c = {0.5}, "
+        "float s = {0.5}>",
+        f"w = Constant <value = {_WEIGHTS}> () "
+        "y = com.microsoft.DynamicQuantizeMatMul(x, w, s, , b)",
+        f"w = Constant <value = {_WEIGHTS}> () "
+        "y = com.microsoft.DynamicQuantizeMatMul(x, w, s, , c)",
+        18,
+    ),
+    (
+        "a bias of one element for all columns of packed weights",
+        "(float[m,32] x) => (float[m,2] y) <float[4] s = {1, 1, 1, 1}, float[2] b = {0.5, 0.5}, "
+        "float[1] c = {0.5}>",
+        f"w = Constant <value = {_TWO_PACKED}> () "
+        "y = com.microsoft.MatMulNBits <K = 32, N = 2, block_size = 16> (x, w, s, , , b)",
+        f"w = Constant <value = {_TWO_PACKED}> () "
+        "y = com.microsoft.MatMulNBits <K = 32, N = 2, block_size = 16> (x, w, s, , , c)",
+        18,
+    ),
+    (
+        "a bias of one element for all channels",
+        "(float[n,2,4] x, float[2,3,2] w) => (float[n,3,5] y) <float[3] b = {0.5, 0.5, 0.5}, "
+        "float[1] c = {0.5}>",
+        "y = ConvTranspose(x, w, b)",
+        "y = ConvTranspose(x, w, c)",
         18,
     ),
     (

@@ -24,7 +24,14 @@ from xoptim.proof.indices import Case, Unproved
 from xoptim.proof.kinds import EQUAL, LESS, MAXIMUM, MINIMUM, limits_of
 from xoptim.proof.laws import comparison, extreme, rounded
 from xoptim.proof.ranges import range_of
-from xoptim.proof.tensors import Indices, Tensor, elementwise, require_equal, stored_tensor
+from xoptim.proof.tensors import (
+    Indices,
+    Tensor,
+    elementwise,
+    require_equal,
+    require_vector,
+    stored_tensor,
+)
 
 _INT32: Final = TensorProto.INT32
 
@@ -283,6 +290,7 @@ def _scaled_matmul(call: Call, first: Tensor, b: Tensor, places: tuple[int, int,
     result = multiplied(call.case, first, second)
     if not call.has(bias):
         return result
+    require_vector(call.operand(bias), b.shape[-1])
     pair = [result, call.operand(bias)]
     return elementwise(lambda e, c: e + c, pair, result.shape, result.dtype)
 
@@ -299,6 +307,7 @@ def matmul_nbits(call: Call) -> Tensor | None:
     result = multiplied(call.case, x, weights)
     if not call.has(5):
         return result
+    require_vector(call.operand(5), n)
     pair = [result, call.operand(5)]
     return elementwise(lambda e, c: e + c, pair, result.shape, result.dtype)
 

@@ -13,7 +13,7 @@ from xoptim.proof.denotations.sums import collected, is_covered, marked, real
 from xoptim.proof.elements import ONE, ZERO, Element, function, inverse, of_dim
 from xoptim.proof.indices import Case, Unproved
 from xoptim.proof.laws import power_of
-from xoptim.proof.tensors import Indices, Tensor, require_equal, total, where_inside
+from xoptim.proof.tensors import Indices, Tensor, require_equal, require_vector, total, where_inside
 
 Compute = Callable[[Sequence[Dim], Sequence[Dim]], Element]
 """Takes the position in an image and the offset in the window."""
@@ -255,6 +255,8 @@ def transposed_convolution(call: Call) -> Tensor | None:
         return None
     channels = w.shape[0] // groups
     require_equal(channels * groups, w.shape[0], or_one=False)
+    if call.has(2):
+        require_vector(call.operand(2), w.shape[1] * groups)
     case = call.case
 
     def read(indices: Indices) -> Element:
