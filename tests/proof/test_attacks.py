@@ -191,6 +191,20 @@ DIFFERENT = (
         18,
     ),
     (
+        "a skip that broadcasts along the sequence",
+        "(float[N,S,4] x, float[N,1,4] k) => (float[A,B,C] y) <float[4] g = {1, 2, 3, 4}>",
+        "a = Add(x, k) y = LayerNormalization(a, g)",
+        "y = com.microsoft.SkipLayerNormalization <epsilon = 0.00001> (x, k, g)",
+        18,
+    ),
+    (
+        "a skip of one row",
+        "(float[N,S,4] x, float[4] k) => (float[A,B,C] y) <float[4] g = {1, 2, 3, 4}>",
+        "a = Add(x, k) y = LayerNormalization(a, g)",
+        "y = com.microsoft.SkipLayerNormalization <epsilon = 0.00001> (x, k, g)",
+        18,
+    ),
+    (
         "a bias of rank 2",
         "(float[N,4] x) => (float[N,4] y) <float[4] b = {1, 2, 3, 4}, float[1,4] c = {1, 2, 3, 4}>",
         "y = com.microsoft.FastGelu(x, b)",

@@ -469,6 +469,11 @@ def skip_layer_normalization(call: Call) -> list[Tensor] | None:
     for place in (2, 3, bias):
         if call.has(place) and place < len(call.operands):
             _require_shape(call.operand(place), terms[0].shape[-1:])
+    if not 2 <= terms[1].rank <= terms[0].rank:
+        raise Unproved("a skip of another rank")
+    # ONNX Runtime broadcasts the skip along the batch only
+    for size, target_size in zip(terms[1].shape[-2:], terms[0].shape[-2:], strict=True):
+        require_equal(size, target_size, or_one=False)
     x = elementwise(lambda *e: real(sum(e[1:], e[0])), terms, terms[0].shape, call.dtype())
     epsilon = number_of(call, x.dtype, call.attribute("epsilon", 1e-12))
     result = normalized(call.case, x, [x.rank - 1], epsilon, is_centered=is_centered)
