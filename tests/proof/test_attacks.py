@@ -205,6 +205,13 @@ DIFFERENT = (
         18,
     ),
     (
+        "a scale that is a vector of one element",
+        "(float[N,4] x) => (float[N,4] y) <float s = {0.5}, float[1] t = {0.5}>",
+        "y = com.microsoft.ScaledSiLU(x, s)",
+        "y = com.microsoft.ScaledSiLU(x, t)",
+        18,
+    ),
+    (
         "a bias of rank 2",
         "(float[N,4] x) => (float[N,4] y) <float[4] b = {1, 2, 3, 4}, float[1,4] c = {1, 2, 3, 4}>",
         "y = com.microsoft.FastGelu(x, b)",

@@ -53,16 +53,16 @@ def gated_add(call: Call) -> Tensor | None:
 
 @denotes("ScaledSiLU", domain=_ORT)
 def scaled_silu(call: Call) -> Tensor | None:
-    """``z * Sigmoid(z)`` of ``z = x * alpha``, or of x times an operand of one number."""
+    """``z * Sigmoid(z)`` of ``z = x * alpha``, or of x times a scalar operand."""
     x = call.operand(0)
     if not _is_float32(_typed(call, x), 0) or (call.has(1) and call.operand(1).dtype != x.dtype):
         return None
     factor = number_of(call, x.dtype, call.attribute("alpha", 1.0))
     if call.has(1):
         scale = call.operand(1)
-        if any(size != 1 for size in scale.shape):
+        if scale.rank:
             return None
-        factor = real(scale.at([0] * scale.rank))
+        factor = real(scale.at(()))
     return x.mapped(lambda e: real(e) * factor * sigmoid_of(real(e) * factor))
 
 
