@@ -130,7 +130,7 @@ def test_what_cannot_be_run_is_explained(tmp_path: Path) -> None:
     _dump(tmp_path, parse(text, domains={"local": 1}), WrongReluPattern)
     (found,) = replay(tmp_path)
     assert (found.status, found.largest) == ("not verified", None)
-    expected = "the type of input 'p' is unknown, as all types within local functions are"
+    expected = "the type of input 'p' is unknown; all types within a local function are unknown"
     assert found.reason == expected
 
 

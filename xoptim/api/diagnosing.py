@@ -15,7 +15,7 @@ from xoptim.diagnose.each import with_outputs
 from xoptim.diagnose.explain import apply_in_model, explain_model, find_in_model
 from xoptim.diagnose.explanation import Explanation
 from xoptim.diagnose.hints import with_assumptions
-from xoptim.diagnose.report import Takers, is_at
+from xoptim.diagnose.report import FirstRewrites, is_at
 from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.changes import with_changes
@@ -222,10 +222,10 @@ def explain_run(
     **run: Unpack[ExplainedRun],
 ) -> list[Explanation]:
     """Like `explain`, for a run that may convert the model."""
-    takers, provider = Takers(), run.get("provider", "cpu")
-    builder = _prepared(model, after, takers, **run)
+    first_rewrites, provider = FirstRewrites(), run.get("provider", "cpu")
+    builder = _prepared(model, after, first_rewrites, **run)
     plain = partial(_prepared, model, None, **run)
-    matches = [] if after is None else _taken(plain, pattern, provider, takers, builder)
+    matches = [] if after is None else _taken(plain, pattern, provider, first_rewrites, builder)
     lost_matches = [match for match in matches if at is None or is_at(match, at)]
     try:
         explanations = explain_model(builder.model, pattern, at, provider=provider, limit=limit)
@@ -242,14 +242,14 @@ def _taken(
     plain: Callable[[], GraphBuilder],
     pattern: Item,
     provider: str,
-    takers: Takers,
+    first_rewrites: FirstRewrites,
     after: GraphBuilder,
 ) -> list[Explanation]:
     """The matches of a pattern that are gone after other patterns were applied."""
     if any(not isinstance(rewrite, PatternOptimization) for rewrite in select(pattern)):
         return []
     matches = find_in_model(plain().model, pattern, provider=provider)
-    return takers.explain(
+    return first_rewrites.explain(
         matches,
         {name for graph in after.model.graphs() for node in graph.nodes for name in node.output},
     )

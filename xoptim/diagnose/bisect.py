@@ -30,15 +30,16 @@ from xoptim.verification.runs.protos import ModelLike
 from xoptim.verification.runs.session import Value
 from xoptim.verification.verify import compare
 
-Shows = Callable[[onnx.ModelProto], bool]
+Reproduces = Callable[[onnx.ModelProto], bool]
+"""Whether a model shows the fault that is looked for."""
 _MAX_TRIALS: Final = 400
 """Maximum number of submodels that are tried."""
 
 
 def minimize(
-    model: onnx.ModelProto, shows: Shows, around: Collection[str] = ()
+    model: onnx.ModelProto, reproduces: Reproduces, around: Collection[str] = ()
 ) -> onnx.ModelProto | None:
-    """The smallest submodel found for which ``shows`` is true, ``None`` when there is none.
+    """The smallest submodel that reproduces a fault, ``None`` when the model does not.
 
     Results of dropped nodes become inputs. Nodes of subgraphs are kept or dropped with the node
     that owns the subgraph. Neighbourhoods of the results in ``around`` are tried first.
@@ -49,12 +50,12 @@ def minimize(
     def fails(nodes: Sequence[Node]) -> bool:
         nonlocal trials
         trials += 1
-        return bool(nodes) and trials <= _MAX_TRIALS and shows(part(graph, nodes))
+        return bool(nodes) and trials <= _MAX_TRIALS and reproduces(part(graph, nodes))
 
     subset = next((nodes for nodes in _neighbourhoods(graph, around) if fails(nodes)), None)
     if subset is None:
         subset = list(graph.nodes)
-        if not shows(model):
+        if not reproduces(model):
             return None
     return part(graph, _minimized(subset, fails))
 
@@ -209,10 +210,11 @@ class Bisection:
         before = self._optimized(max_rewrites=max(culprit.number - 1, 0), **changes)
         options = self._options_for(culprit)
 
-        def shows(model: onnx.ModelProto) -> bool:
+        def reproduces(model: onnx.ModelProto) -> bool:
             inputs = {value.name for value in model.graph.input}
             feeds = {name: value for name, value in culprit.feeds.items() if name in inputs}
-            assumptions = fitting(options.assume, model)[0]  # a part may lack sizes and inputs
+            # a submodel may lack the dimensions and inputs that assumptions name
+            assumptions = fitting(options.assume, model)[0]
             return (
                 self._verdict(
                     self.optimize(Source(model), replace(options, assume=assumptions)), model, feeds
@@ -220,7 +222,7 @@ class Bisection:
                 == "different"
             )
 
-        return minimize(before.proto, shows, culprit.around)
+        return minimize(before.proto, reproduces, culprit.around)
 
     def _options_for(self, culprit: Culprit) -> OptimizationOptions:
         if culprit.step == "pattern":
@@ -231,7 +233,7 @@ class Bisection:
         folding, merging = culprit.step == "constant_folding", culprit.step == "merge"
         return replace(self.options, patterns=None, constant_folding=folding, merge=merging)
 
-    # ---------------------------------------------------------------- ways to find it
+    # ---------------------------------------------------------------- ways to find the culprit
 
     def _step(self) -> Culprit:
         """The step that changes a result when the results differ even without rewrites."""

@@ -109,11 +109,11 @@ def node_costs(
     """The `costs` of a model that is loaded from ``proto``, and the cost of each of its nodes."""
     graph = model.graph
     resolved = _resolved(model, sizes)
-    count = _Counter(resolved)
+    counter = _Counter(resolved)
     operators: dict[str, Cost] = {}
     layers: dict[str, Cost] = {}
     total = Cost()
-    nodes = {node: count.cost(node) for inner in graph.all_graphs() for node in inner.nodes}
+    nodes = {node: counter.cost(node) for inner in graph.all_graphs() for node in inner.nodes}
     for node, cost in nodes.items():
         key = operator_label(node.op_type, node.domain)
         for table, name in ((operators, key), (layers, _layer(node.name, depth))):
@@ -141,7 +141,7 @@ def _resolved(model: Model, sizes: Mapping[str, int]) -> dict[str, int]:
     unknown = next((name for name in sizes if name not in names), None)
     if unknown is not None:
         raise ModelError(unknown_dimension(unknown, sorted(names)))
-    return _agreed(
+    return _with_equal_sizes(
         {name: sizes.get(name, _DEFAULT_SIZE) for name in sorted(names)}, sizes, model.equal_sizes
     )
 
@@ -152,23 +152,29 @@ def model_costs(path: str | Path, sizes: Mapping[str, int] | None = None) -> Cos
     return costs(source.proto, sizes or {}, source.base_dir)
 
 
-def _agreed(
-    sizes: Mapping[str, int], fixed: Mapping[str, int], equal: Mapping[str, Dim]
+def _with_equal_sizes(
+    sizes: Mapping[str, int], chosen_sizes: Mapping[str, int], equal_dims: Mapping[str, Dim]
 ) -> dict[str, int]:
-    """The sizes, with one size for dimensions that the model requires to be equal: the size in
-    ``fixed``, if any.
+    """The sizes, changed so that dimensions that a MatMul or Gemm requires to be equal are equal.
 
-    Raises `ModelError` when ``fixed`` contradicts the model.
+    They get the size that the caller chose for one of them, if any. Raises `ModelError` when
+    ``chosen_sizes`` contradicts the model.
     """
     resolved = dict(sizes)
-    for name, dim in equal.items():
-        if name in fixed and not isinstance(dim, int) and dim.is_symbol and str(dim) not in fixed:
-            resolved[str(dim)] = fixed[name]
-    for name, dim in equal.items():
+    for name, dim in equal_dims.items():
+        if (
+            name in chosen_sizes
+            and not isinstance(dim, int)
+            and dim.is_symbol
+            and str(dim) not in chosen_sizes
+        ):
+            resolved[str(dim)] = chosen_sizes[name]
+    for name, dim in equal_dims.items():
         resolved[name] = evaluate(dim, resolved)
-        if fixed.get(name, resolved[name]) != resolved[name]:
+        if chosen_sizes.get(name, resolved[name]) != resolved[name]:
             raise ModelError(
-                f"dimension {name} is {fixed[name]}, but a MatMul requires {resolved[name]}"
+                f"dimension {name} is {chosen_sizes[name]}, but a MatMul or Gemm requires "
+                f"{resolved[name]}"
             )
     return resolved
 
@@ -208,10 +214,10 @@ class _Counter:
         )
         cost.unknown = int(is_unknown)
         if results and not is_unknown:
-            counted = operations(
+            flops = operations(
                 node, [shape or () for shape in operands], [shape or () for shape in results]
             )
-            cost.flops = min(counted, MAX_COUNT)
+            cost.flops = min(flops, MAX_COUNT)
         return cost
 
     def _shape(self, graph: Graph, name: str) -> tuple[int, ...] | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from onnx import TensorProto
 
 from xoptim.facts.dims import is_anonymous
 from xoptim.facts.dtypes import type_name
@@ -48,8 +49,8 @@ def differences(first: Model, second: Model) -> list[Difference]:
 
     Two nodes are equal when their operators, attributes, subgraphs and operands are. Operands are
     equal if they are results of equal nodes, equal constants, or inputs at the same position; names
-    do not count. Remaining nodes are compared in pairs of one operator that share the name, or the
-    name of a result.
+    do not count. The remaining nodes are compared in pairs: two nodes of one operator that have the
+    same name, or a result of the same name.
     """
     entries: list[Difference] = []
     entries += _of_tables("operator set", _opsets(first), _opsets(second))
@@ -109,7 +110,7 @@ def _content(tensor: Tensor) -> str:
     head = f"{tensor.dtype}{list(tensor.shape)}".encode()
     return (
         hashlib.sha256(head + tensor.to_raw()).hexdigest()
-        if tensor.dtype != 8
+        if tensor.dtype != TensorProto.STRING
         else _text(tensor.numpy())
     )
 
@@ -142,7 +143,7 @@ class _Keys:
         self._outer = outer
         self._graph = graph
         self._depth = depth
-        self.of_value = {name: f"input {depth}.{place}" for place, name in enumerate(graph.inputs)}
+        self.of_value = {name: f"input {depth}.{index}" for index, name in enumerate(graph.inputs)}
         self.of_value.update(
             (name, _content(tensor)) for name, tensor in graph.initializers.items()
         )
@@ -150,7 +151,7 @@ class _Keys:
         for node in graph.nodes:
             key = self.of_node[node] = self._key(node)
             self.of_value.update(
-                (name, f"{key}:{place}") for place, name in enumerate(node.output) if name
+                (name, f"{key}:{index}") for index, name in enumerate(node.output) if name
             )
 
     def value(self, name: str) -> str:
@@ -243,12 +244,12 @@ def _changes(node: Node, twin: Node) -> str:
     pairs = {
         name: (body, twin.bodies[name]) for name, body in node.bodies.items() if name in twin.bodies
     }
-    inner = [
+    changed_bodies = [
         name
         for name, pair in pairs.items()
         if len({_Keys(body, lambda name: name).of_outputs() for body in pair}) > 1
     ]
-    return "; ".join([*texts, *(f"subgraph {name}" for name in inner)])
+    return "; ".join([*texts, *(f"subgraph {name}" for name in changed_bodies)])
 
 
 def common_results(first: Model, second: Model) -> list[str]:

@@ -1,4 +1,4 @@
-"""Dynamic dimensions of inputs that restrict a model: it runs at some of their sizes only."""
+"""The sizes of dynamic dimensions with which a model runs, and those with which it fails."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from xoptim.verification.runs.session import Session
 
 _SIZES: Final = (1, 2, 3, 16, 17, 24, 64, 128, 512)
 _MAX_SECONDS: Final = 30.0  # after which no further size is tried
-_MAX_SMALL: Final = 64  # assignments of small sizes to the other dimensions
+_MAX_SMALL_ASSIGNMENTS: Final = 64  # that give small sizes to the other dimensions
 _RUN_SECONDS: Final = 10.0  # after which a run is stopped, and no larger size is tried
 
 
@@ -43,7 +43,8 @@ class DimensionTrial(JsonResult):
     name: str
     works: list[int]
     fails: list[int]
-    error: str = ""  # of the smallest size that fails; it begins with the node, where that is known
+    # The error at the smallest size that fails; the node comes first, if onnxruntime names one
+    error: str = ""
 
     @property
     def is_frozen(self) -> bool:
@@ -125,10 +126,11 @@ class _Trials:
 
     def _error_at(self, sizes: Sizes) -> str:
         error = ""
-        for gentle in self._feeding.gentle_flags:
+        # Gentle values: masks that hide nothing, and integers that are small and not negative.
+        for is_gentle in self._feeding.gentle_flags:
             try:
                 self._need.check(sizes)
-                run_plan(self._session, self._feeding.plan(sizes, 0, gentle), _RUN_SECONDS)
+                run_plan(self._session, self._feeding.plan(sizes, 0, is_gentle), _RUN_SECONDS)
             except (FeedError, RunError) as failure:
                 error = error or shortened(str(failure))
             else:
@@ -137,21 +139,22 @@ class _Trials:
 
 
 def _assignments(base: Mapping[str, int], name: str, size: int) -> Iterator[Sizes]:
-    """Assignments that change one dimension: alone, or with all that are equal to it in ``base``.
+    """Assignments that change one dimension: alone, or with all that have its size in ``base``.
 
-    After each come assignments that change one other group of equal dimensions by as much: a total
-    length grows with a new length. For a size below the one in ``base``, small sizes of the others
-    follow.
+    After each of these two, further assignments also add the difference to all dimensions of one
+    other size, because a total length grows with a new length. If ``size`` is below the size in
+    ``base``, assignments follow in which the other dimensions are small as well.
     """
     step = size - base[name]
-    groups = sorted(set(base.values()) - {base[name]})
-    equal = [dim for dim, value in base.items() if value == base[name]]
-    for names in ([name], equal):
+    other_sizes = sorted(set(base.values()) - {base[name]})
+    peers = [dim for dim, value in base.items() if value == base[name]]
+    for names in ([name], peers):
         sizes = {**base, **dict.fromkeys(names, size)}
         yield sizes
-        for value in groups:
-            yield {dim: value + step if base[dim] == value else old for dim, old in sizes.items()}
-    small = [sorted({value, size, size - 1, 1}) for value in groups] if step < 0 else []
-    for values in itertools.islice(itertools.product(*small), _MAX_SMALL):
-        renumbered = dict(zip(groups, values, strict=False)) | {base[name]: size}
-        yield {dim: renumbered.get(value, value) for dim, value in base.items()}
+        for value in other_sizes:
+            grown = {dim: value + step for dim in base if base[dim] == value}
+            yield {**sizes, **grown}
+    small_sizes = [sorted({value, size, size - 1, 1}) for value in other_sizes] if step < 0 else []
+    for values in itertools.islice(itertools.product(*small_sizes), _MAX_SMALL_ASSIGNMENTS):
+        new_sizes = dict(zip(other_sizes, values, strict=False)) | {base[name]: size}
+        yield {dim: new_sizes.get(value, value) for dim, value in base.items()}

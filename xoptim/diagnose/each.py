@@ -15,8 +15,8 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 import onnx
 
-from xoptim.diagnose.held_to import are_quantized, required_exactness
 from xoptim.diagnose.report import Culprit
+from xoptim.diagnose.required_exactness import are_quantized, required_exactness
 from xoptim.engine.events import Application, Event, for_applications
 from xoptim.facts.assumptions import USUAL, Assumptions
 from xoptim.facts.dtypes import GRADES
@@ -110,7 +110,7 @@ class EachCheck(JsonResult):
         original: the model before the optimization.
         options: the options of the comparisons.
         checked: number of rewrites that were found equal.
-        right: names of patterns with such rewrites.
+        equal_patterns: names of the patterns of the rewrites that were found equal.
         unchecked: rewrites that could not be checked.
         disagreements: rewrites that compute different results.
     """
@@ -119,7 +119,7 @@ class EachCheck(JsonResult):
     original: ModelLike
     options: VerificationOptions = field(default_factory=VerificationOptions)
     checked: int = 0
-    right: set[str] = field(default_factory=set)
+    equal_patterns: set[str] = field(default_factory=set)
     unchecked: list[Unchecked] = field(default_factory=list)
     disagreements: list[Disagreement] = field(default_factory=list)
     _values: dict[str, Value] | None = field(default=None, repr=False)
@@ -135,7 +135,7 @@ class EachCheck(JsonResult):
         first = self.disagreements[0]
         count = sum(rewrite.pattern == first.pattern for rewrite in self.disagreements)
         culprit = Culprit.of(first)
-        is_alone = count == 1 and first.pattern in self.right
+        is_alone = count == 1 and first.pattern in self.equal_patterns
         return culprit if is_alone else replace(culprit, result="")
 
     def summary(self) -> str:
@@ -151,9 +151,9 @@ class EachCheck(JsonResult):
     def __call__(self, application: Application) -> None:
         """Check one rewrite."""
         if isinstance(application.pattern, ModelPass):
-            broken = unmet(application.graph.model, application.pattern.ensures)
+            violation = unmet(application.graph.model, application.pattern.ensures)
             self.unchecked.append(
-                Unchecked(application.pattern.name(), broken or "it changes the whole model")
+                Unchecked(application.pattern.name(), violation or "it changes the whole model")
             )
             return
         before, after = side_by_side(application.graph, application.matched, application.given)
@@ -173,7 +173,7 @@ class EachCheck(JsonResult):
         report = compare(before, after, options)
         if report.status == "equal":
             self.checked += 1
-            self.right.add(application.pattern.name())
+            self.equal_patterns.add(application.pattern.name())
         elif report.status == "different" and any(
             value.name not in feeds for value in before.graph.input
         ):
@@ -422,7 +422,7 @@ def replay(
     Args:
         folder: the folder that the environment variable ``DUMPPATTERNS`` named.
         providers: execution providers of onnxruntime to run them on.
-        custom_op_libs: libraries of operators to load, by file, or ``onnxruntime-extensions``.
+        custom_op_libs: custom operator libraries to load: files, or ``onnxruntime-extensions``.
         assume_from_model: run them under the assumptions in their metadata.
         software_device: whether an execution provider that has no device here runs on the CPU
             instead (``webgpu``).
@@ -472,10 +472,10 @@ def _replay(
     if exactness not in GRADES:
         return Replayed(stem, name, None, f"{stem}.before.onnx: unknown exactness {exactness!r}")
     options = replace(options, exactness=exactness)
-    unfit = _unfit(before)
+    reason = _why_not_runnable(before)
     report = (
-        VerificationReport("not verified", unfit, options.exactness, options.providers)
-        if unfit
+        VerificationReport("not verified", reason, options.exactness, options.providers)
+        if reason
         else None
     )
     assumptions = noted(before) if options.assume_from_model else USUAL
@@ -483,14 +483,14 @@ def _replay(
     return Replayed(stem, name, report or verify_models(before, after, options), proof=proof)
 
 
-def _unfit(model: onnx.ModelProto) -> str:
+def _why_not_runnable(model: onnx.ModelProto) -> str:
     """The reason why a fragment cannot be run, empty when it can."""
     if not model.graph.output:
         return "no result of the matched nodes is read"
-    unknown = [v.name for v in model.graph.input if not _is_typed(v.type)]
+    names = [value.name for value in model.graph.input if not _is_typed(value.type)]
     return (
-        f"the type of input {unknown[0]!r} is unknown, as all types within local functions are"
-        if unknown
+        f"the type of input {names[0]!r} is unknown; all types within a local function are unknown"
+        if names
         else ""
     )
 

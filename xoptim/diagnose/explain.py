@@ -208,10 +208,10 @@ class Explainer:
 
     def _of_refusal(self, anchor: Node, refusal: Refusal) -> Explanation:
         assert anchor.graph is not None
-        readers = [
+        value_readers = [
             node for node in refusal.matched if refusal.values and refusal.values[0] in node.input
         ]
-        culprit = readers[-1] if refusal.node is None and readers else refusal.node
+        culprit = value_readers[-1] if refusal.node is None and value_readers else refusal.node
         return Explanation(
             self.pattern.name(),
             "refused",

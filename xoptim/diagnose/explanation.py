@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from xoptim.engine.environment import wants_log as wants_log  # for the command
+from xoptim.engine.environment import wants_log as wants_log  # re-exported for `xoptim.cli`
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import ModelError, XoptimError
 from xoptim.facts.json_results import (
-    JsonForm as JsonForm,  # for the command
+    JsonForm as JsonForm,  # re-exported for `xoptim.cli`
     JsonResult as JsonResult,
     json_value as json_value,
     member as member,
@@ -24,7 +24,7 @@ from xoptim.facts.operators import operator_label
 from xoptim.facts.progress import StageProgress as StageProgress
 from xoptim.facts.shapes import Info
 from xoptim.facts.words import (
-    abridged as abridged,  # for the command
+    abridged as abridged,  # re-exported for `xoptim.cli`
     bytes_text as bytes_text,
     counted as counted,
     meant as meant,

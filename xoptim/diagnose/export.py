@@ -31,7 +31,7 @@ class ExportDiagnosis(JsonResult):
 
     @property
     def is_sound(self) -> bool:
-        """Whether no size of the example was found."""
+        """Whether the model runs, and no size was found that comes from the example input."""
         return not self.frozen and not self.error and not any(t.is_frozen for t in self.trials)
 
 

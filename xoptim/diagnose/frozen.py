@@ -14,7 +14,8 @@ _DATA_DEPENDENT: Final = frozenset(("Compress", "NonMaxSuppression", "NonZero", 
 """Operators whose output length depends on the values of their operands."""
 _KEEP_LENGTHS: Final = frozenset(("Cast", "Identity", "Squeeze", "Transpose", "Unsqueeze"))
 """Operators that keep lengths."""
-_TO_SIZES: Final = ("Expand", "Reshape", "Split")
+_RESIZING_OPERATORS: Final = ("Expand", "Reshape", "Split")
+"""Operators that read the sizes of their results from an operand or attribute."""
 _MAX_STEPS: Final = 8
 """Maximum number of `_KEEP_LENGTHS` operators in a row."""
 
@@ -28,7 +29,7 @@ def frozen_sizes(graph: Graph) -> list[str]:
 
 def _frozen(g: GraphView) -> Iterator[str]:
     for node in g.iter_nodes():
-        if node.domain or node.op_type not in _TO_SIZES:
+        if node.domain or node.op_type not in _RESIZING_OPERATORS:
             continue
         source = _length_source(g, node.input[0])
         if source is None:
@@ -36,9 +37,9 @@ def _frozen(g: GraphView) -> Iterator[str]:
         if _splits(g, node) or _reshapes(g, node) or _expands(g, node):
             yield (
                 f"the sizes of {node.op_type} at {node.name or node.output[0]!r} come from the "
-                f"example of the export, but {source.op_type} decides them by the data: the model "
-                "fails, or computes something else, for other inputs; export it again without "
-                "loops over values"
+                f"example input of the export, but {source.op_type} decides them by the data: the "
+                "model fails, or computes something else, for other inputs; export it again "
+                "without loops over values"
             )
 
 

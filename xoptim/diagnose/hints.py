@@ -42,16 +42,20 @@ from xoptim.verification.inputs.reference import run_reference
 from xoptim.verification.inputs.work import weight_bytes
 from xoptim.verification.options import VerificationOptions
 
-_MAX_TRIED: Final = 8
+_MAX_ASSUMPTIONS: Final = 8
 """Maximum number of assumptions that are tried one by one."""
-_MEASURING: Final = operators_with(Trait.MEASURES)
+_SHAPE_OPERATORS: Final = operators_with(Trait.MEASURES)
+"""Operators whose results consist of sizes of their operands, such as Shape."""
 _MAX_REFUSALS: Final = 3
 """Maximum number of refusals for which assumptions are tried."""
 
 
-def candidates(proto: onnx.ModelProto, known: Assumptions) -> list[str]:
-    """Assumptions that hold for most models: no dimension is 0, and float masks are finite."""
-    facts = dict(known.sizes)
+def candidates(proto: onnx.ModelProto, assumptions: Assumptions) -> list[str]:
+    """Further assumptions that hold for most models: no dimension is 0, and float masks are finite.
+
+    Those that follow from ``assumptions`` are skipped.
+    """
+    facts = dict(assumptions.sizes)
     sizes = [
         f"{name} >= 1" for name in dynamic_dims(proto) if name not in facts or not facts[name].least
     ]
@@ -60,7 +64,7 @@ def candidates(proto: onnx.ModelProto, known: Assumptions) -> list[str]:
         for value in proto.graph.input
         if "mask" in value.name.lower()
         and is_float(value.type.tensor_type.elem_type)
-        and not known.has("finite", value.name)
+        and not assumptions.has("finite", value.name)
     ]
     return [*sizes, *masks]
 
@@ -68,7 +72,7 @@ def candidates(proto: onnx.ModelProto, known: Assumptions) -> list[str]:
 def needed(texts: Sequence[str], is_enough: Callable[[Sequence[str]], bool]) -> list[str]:
     """The assumptions without those that are not needed; all of them when there are many."""
     kept = list(texts)
-    for text in texts if len(texts) <= _MAX_TRIED else ():
+    for text in texts if len(texts) <= _MAX_ASSUMPTIONS else ():
         fewer_texts = [item for item in kept if item != text]
         if is_enough(fewer_texts):
             kept = fewer_texts
@@ -122,7 +126,7 @@ class OpsetHint(JsonResult):
         nodes: number of nodes that the newer operator set saves.
         opset: the oldest operator set in which the patterns apply.
         patterns: number of applications by name.
-        is_exact: whether the complete selection was applied.
+        is_exact: whether ``nodes`` is exact, because the complete selection was applied.
     """
 
     __json__ = JsonForm("opset patterns nodes")
@@ -351,16 +355,17 @@ def _with_preset(
         and named(options.target).needs.standard_operators
     ):
         return None
-    names = {pattern.name() for pattern in options.selected()}
-    usable = [
+    selected_names = {pattern.name() for pattern in options.selected()}
+    patterns = [
         p
         for p in select(preset, options.drop)
-        if p.unfit_for(None, options.provider_for(p)) is None
+        if isinstance(p, PatternOptimization)
+        and p.name() not in selected_names
+        and p.unfit_for(None, options.provider_for(p)) is None
     ]
-    extra = [p for p in usable if isinstance(p, PatternOptimization) and p.name() not in names]
-    if not may_match(load_model(proto, base_dir, infer=False), extra):
+    if not may_match(load_model(proto, base_dir, infer=False), patterns):
         return None
-    settings = replace(options, patterns=extra, constant_folding=False, merge=False)
+    settings = replace(options, patterns=patterns, constant_folding=False, merge=False)
     return _hint(_loaded(proto, options, base_dir), settings, *_PRESETS[preset])
 
 
@@ -387,7 +392,8 @@ def _with_assumptions(
         return hint is not None and hint.patterns == best.patterns
 
     subset = needed(texts, is_as_good)
-    # no assumption is left when the patterns apply without any, as to a result of another optimizer
+    # The subset is empty if the patterns apply without an assumption: another optimizer, which does
+    # not have them, wrote the model.
     return hint_with(tuple(subset)) if subset else None
 
 
@@ -398,13 +404,13 @@ def _with_sizes(
     checks: VerificationOptions,
 ) -> OptionHint | None:
     """The effect of fixed sizes, if the model computes with shapes."""
-    if not sizes or all(node.op_type not in _MEASURING for node in proto.graph.node):
+    if not sizes or all(node.op_type not in _SHAPE_OPERATORS for node in proto.graph.node):
         return None
     hint = _fixed(proto, options, sizes, checks.original_dir)
     if hint is None:
         return None
     try:
-        usual = replace(
+        typical_checks = replace(
             checks,
             assignments=1,
             typical=True,
@@ -412,10 +418,8 @@ def _with_sizes(
             time_limit=_MAX_SECONDS,
             run_limit=_MAX_SECONDS,
         )
-        return (
-            _fixed(proto, options, run_reference(proto, usual).runs[0].sizes, checks.original_dir)
-            or hint
-        )
+        typical_sizes = run_reference(proto, typical_checks).runs[0].sizes
+        return _fixed(proto, options, typical_sizes, checks.original_dir) or hint
     except XoptimError:
         return hint
 
@@ -428,15 +432,18 @@ def _fixed(
 ) -> OptionHint | None:
     copy = deepcopy(proto)
     fix_sizes(copy, {name: [size] for name, size in sizes.items()})
-    fixed = Advice("fix", ",".join(f"{name}={size}" for name, size in sizes.items()))
-    hint = _hint(_loaded(copy, options, base_dir), options, fixed, "fixed dimensions")
+    advice = Advice("fix", ",".join(f"{name}={size}" for name, size in sizes.items()))
+    hint = _hint(_loaded(copy, options, base_dir), options, advice, "fixed dimensions")
     return hint if hint is not None and hint.nodes > 0 else None
 
 
 def _inlined(
     proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None
 ) -> OptionHint | None:
-    """The effect of inlining: patterns that apply then and did not within local functions."""
+    """The effect of inlining: the patterns that apply to the bodies where functions are called.
+
+    Saved nodes are not counted, because inlining itself changes the number of nodes.
+    """
     if not proto.functions:
         return None
     inlined = _loaded(inline_functions(proto), options, base_dir)

@@ -35,7 +35,8 @@ class Culprit(JsonResult):
         name: name of the pattern, or of the step.
         number: number of the rewrite in the run, from 1; 0 for a step.
         node: name of the node at which the pattern matched.
-        result: the first result of that node if the pattern may stay at other nodes; else "".
+        result: the first result of that node, if it suffices to switch the pattern off there; else
+            empty.
         evidence: how the results differ, in one line.
         around: results of the nodes of the rewrite.
         feeds: values of the results near the node in the original model.
@@ -59,19 +60,19 @@ class Culprit(JsonResult):
         return f"{subject}{location}: {self.evidence}"
 
     @classmethod
-    def of(cls, found: Disagreement) -> Culprit:
+    def of(cls, disagreement: Disagreement) -> Culprit:
         """The culprit of a disagreement that the check of each rewrite found."""
-        nodes = found.before.graph.node
+        nodes = disagreement.before.graph.node
         around = tuple(name for node in nodes for name in node.output if name)
         return cls(
             "pattern",
-            found.pattern,
-            found.number,
-            found.node,
-            found.report.reason,
+            disagreement.pattern,
+            disagreement.number,
+            disagreement.node,
+            disagreement.report.reason,
             around,
-            found.feeds,
-            result=found.result,
+            disagreement.feeds,
+            result=disagreement.result,
         )
 
     def avoided_by(self, options: OptimizationOptions) -> OptimizationOptions:
@@ -168,33 +169,36 @@ def _table(rows: Sequence[tuple[str, str]]) -> str:
     return f"<table>{cells}</table>" if rows else ""
 
 
-class Takers:
+class FirstRewrites:
     """A listener that remembers which rewrite removed each node first."""
 
     def __init__(self) -> None:
-        self._taken: dict[str, tuple[int, str]] = {}
+        # number of the rewrite and name of its pattern, by result of the node
+        self._rewrites: dict[str, tuple[int, str]] = {}
 
     def __call__(self, application: Application) -> None:
         """Remember a rewrite."""
         for node in set(application.matched) - set(application.given):
             for name in node.output:
-                self._taken.setdefault(name, (application.number, application.pattern.name()))
+                self._rewrites.setdefault(name, (application.number, application.pattern.name()))
 
-    def explain(self, matches: Sequence[Explanation], left: Collection[str]) -> list[Explanation]:
-        """The matches that the optimization destroyed, each with the rewrite that took one of its
-        nodes first.
+    def explain(
+        self, matches: Sequence[Explanation], final_results: Collection[str]
+    ) -> list[Explanation]:
+        """The matches that the optimization destroyed, each with the first rewrite that removed one
+        of its nodes.
 
-        ``left`` are the names of the results after the optimization.
+        ``final_results`` are the names of the results after the optimization.
         """
         results = []
         for match in matches:
             names = [name for place in match.matched for name in place.outputs if name]
-            takers = sorted(self._taken[name] for name in names if name in self._taken)
-            if any(name == match.pattern for _, name in takers):
+            rewrites = sorted(self._rewrites[name] for name in names if name in self._rewrites)
+            if any(name == match.pattern for _, name in rewrites):
                 reason = "it was applied"
-            elif takers:
-                reason = f"{takers[0][1]} rewrote one of its nodes"
-            elif all(name in left for name in names):
+            elif rewrites:
+                reason = f"{rewrites[0][1]} rewrote one of its nodes"
+            elif all(name in final_results for name in names):
                 continue
             else:
                 reason = "cleanup, constant folding or merging removed one of its nodes"

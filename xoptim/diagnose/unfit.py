@@ -43,16 +43,18 @@ def unfit_patterns(
 
     Args:
         proto: the model before it is optimized.
-        options: the options of the optimization, which drop no pattern because of the target.
+        options: the options of the optimization, which drop only the patterns that the user drops.
         target: the target.
         base_dir: folder of external data.
     """
-    anywhere = replace(options, target="")
-    reasons = {p.name(): reason for p in anywhere.selected() if (reason := unfit_for(p, target))}
+    without_target = replace(options, target="")
+    reasons = {
+        p.name(): reason for p in without_target.selected() if (reason := unfit_for(p, target))
+    }
     if not reasons or is_large(proto):
         return []
     with quietly():
-        optimizer = optimized(proto, anywhere, base_dir)
+        optimizer = optimized(proto, without_target, base_dir)
     counts = [] if optimizer is None else sorted(optimizer.state.counts.items())
     return [
         UnfitPattern(name, count, reasons[name])

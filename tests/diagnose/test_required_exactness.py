@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tests.support import parse, run
-from xoptim.diagnose.held_to import required_exactness
+from xoptim.diagnose.required_exactness import required_exactness
 from xoptim.engine.options import OptimizationOptions
 from xoptim.optimizing.builder import GraphBuilder
 
