@@ -77,7 +77,7 @@ def parameters(g: GraphView, node: Node) -> Parameters | None:
     return Parameters(scales.reshape(-1), zeros, axis)
 
 
-def are_kept(scales: np.ndarray, dtype: int) -> bool:
+def keep_integers(scales: np.ndarray, dtype: int) -> bool:
     """Whether dequantizing and quantizing again returns all integers of a type unchanged.
 
     The product with the scale and the quotient by it are rounded. Both errors together must stay
@@ -93,17 +93,17 @@ def are_kept(scales: np.ndarray, dtype: int) -> bool:
     magnitudes = np.abs(scales.astype(np.float64))
     is_half = scales.dtype == np.float16
     smallest = float(limits.smallest_subnormal if is_half else limits.smallest_normal)
-    normal = (magnitudes >= smallest) & (magnitudes * steps < float(limits.max))
-    return bool(normal.all()) and 2 * float(limits.eps) * steps < 1
+    are_in_range = (magnitudes >= smallest) & (magnitudes * steps < float(limits.max))
+    return bool(are_in_range.all()) and 2 * float(limits.eps) * steps < 1
 
 
-def gives_same(g: GraphView, quantize: Node, dequantize: Node) -> bool:
+def restores_integers(g: GraphView, quantize: Node, dequantize: Node) -> bool:
     """Whether a QuantizeLinear of elements of a dequantized tensor returns the same integers."""
     first, second = parameters(g, dequantize), parameters(g, quantize)
     if first is None or second is None or first.axis is not None or not first.equals(second):
         return False
     dtype = g.try_infer_type(dequantize.input[0])
-    return are_kept(first.scales, dtype) and g.try_infer_type(quantize.output[0]) == dtype
+    return keep_integers(first.scales, dtype) and g.try_infer_type(quantize.output[0]) == dtype
 
 
 def saturates(g: GraphView, node: Node, low: float | None, high: float | None) -> bool:
@@ -115,7 +115,7 @@ def saturates(g: GraphView, node: Node, low: float | None, high: float | None) -
     if (
         quantization is None
         or limits is None
-        or not are_kept(quantization.scales, TensorProto.UINT8)
+        or not keep_integers(quantization.scales, TensorProto.UINT8)
         or not (quantization.scales > 0).all()
     ):
         return False
@@ -127,11 +127,11 @@ def saturates(g: GraphView, node: Node, low: float | None, high: float | None) -
     return bool(low_saturates and high_saturates)
 
 
-def parts_pair(g: GraphView, source: str, result: str, dtype: int) -> bool:
+def separates_pair(g: GraphView, source: str, result: str, dtype: int) -> bool:
     """Whether int8 operators from ``source`` to ``result`` would separate a QDQ pair.
 
-    On most CPUs, onnxruntime's fast kernels are for uint8. It converts a QuantizeLinear to int8 and
-    its DequantizeLinear to uint8, but only if they are adjacent.
+    On most CPUs, onnxruntime's fast kernels are for uint8. It changes the type of an int8
+    QuantizeLinear and its DequantizeLinear to uint8, but only if they are adjacent.
     """
     consumers = g.next_nodes(result)
     is_paired = is_op(g.node_before(source), "QuantizeLinear") or any(
@@ -140,14 +140,14 @@ def parts_pair(g: GraphView, source: str, result: str, dtype: int) -> bool:
     return dtype == TensorProto.INT8 and is_paired
 
 
-def is_one(g: GraphView, name: str) -> bool:
-    """Whether a scale or zero point is absent, or known to be one number (of rank 0 or 1)."""
+def is_single(g: GraphView, name: str) -> bool:
+    """Whether a scale or zero point is absent, or known to have one element (and rank 0 or 1)."""
     return not name or g.try_infer_shape(name) in ((), (1,))
 
 
-def is_one_or_columns(g: GraphView, name: str, matrix: str) -> bool:
-    """Whether a scale or zero point is a single number, absent, or one per column of a matrix."""
+def is_single_or_per_column(g: GraphView, name: str, matrix: str) -> bool:
+    """Whether a scale or zero point is absent, a single number, or one per column of a matrix."""
     shape = g.try_infer_shape(matrix)
     if shape is None or len(shape) < 2:
         return False
-    return is_one(g, name) or (len(shape) == 2 and g.try_infer_shape(name) == shape[1:])
+    return is_single(g, name) or (len(shape) == 2 and g.try_infer_shape(name) == shape[1:])

@@ -15,7 +15,7 @@ from xoptim.match import (
     Symbol,
 )
 
-from ._parameters import is_one
+from ._parameters import is_single
 
 _FIRST_OPSETS: Final[dict[int, int]] = {
     **dict.fromkeys((TensorProto.UINT8, TensorProto.INT8, TensorProto.INT32), 10),
@@ -52,18 +52,21 @@ class _ContribToStandard(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node = m.nodes[0]
         integers = m.x if self.operator == "DequantizeLinear" else m.outputs[0]
-        first = _FIRST_OPSETS.get(g.try_infer_type(integers))
-        if first is None or g.main_opset < first:  # (1) (2)
-            return self.none(node, msg="the operator set lacks the integer type")
-        if g.main_opset < _PER_AXIS and not is_one(g, m.s):  # (1)
+        first_opset = _FIRST_OPSETS.get(g.try_infer_type(integers))
+        if first_opset is None or g.main_opset < first_opset:  # (1) (2)
+            return self.none(
+                node, msg="the integer type is unknown, or the operator set does not support it"
+            )
+        if g.main_opset < _PER_AXIS and not is_single(g, m.s):  # (1)
             return self.none(node, msg="the operator set lacks scales along an axis")
         return True
 
     def apply_pattern(
         self, g: PatternRewriter, x: str, s: str, z: str, attributes: dict[str, Any]
     ) -> str:
-        written = attributes if g.main_opset >= _PER_AXIS else {}
-        return str(getattr(g.op, self.operator)(x, s, z or None, **written))
+        # The first version of the operator has no attribute ``axis``.
+        standard_attributes = attributes if g.main_opset >= _PER_AXIS else {}
+        return str(getattr(g.op, self.operator)(x, s, z or None, **standard_attributes))
 
 
 class QuantizeLinearToStandardPattern(_ContribToStandard):

@@ -12,7 +12,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 
 from .._folding import Array
 from .._nodes import is_op
-from ._parameters import Parameters, are_kept, parameters, parts_pair
+from ._parameters import Parameters, keep_integers, parameters, separates_pair
 
 
 class _Choice(NamedTuple):
@@ -74,55 +74,55 @@ class DequantizeLinearChoicePattern(PatternOptimization):
     min_opset = 10
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        choice = g.node_before(node.input[0])
+        operator = g.node_before(node.input[0])
         # (1)
         if (
-            not is_op(choice, *_CHOICES)
-            or choice.output[0] != node.input[0]
+            not is_op(operator, *_CHOICES)
+            or operator.output[0] != node.input[0]
             or not g.is_exclusive(node.input[0])
         ):
             return self.none(
                 node, msg="not a supported selection, or its result has other consumers"
             )
-        dtype, last = g.try_infer_type(node.output[0]), parameters(g, node)
-        if last is None or not _keep_order(last, dtype):  # (2) (3)
+        dtype, quantization = g.try_infer_type(node.output[0]), parameters(g, node)
+        if quantization is None or not _keep_order(quantization, dtype):  # (2) (3)
             return self.none(node, msg="not 8 bits, or the scale or zero point is not supported")
-        row = _CHOICES[choice.op_type]
-        op_type = row.integer_op or choice.op_type
+        choice = _CHOICES[operator.op_type]
+        op_type = choice.integer_op or operator.op_type
         # (3)
         if (
-            g.main_opset < row.since
+            g.main_opset < choice.since
             or has_kernel(g.provider, "", op_type, dtype, g.main_opset) is False
         ):
-            return self.none(choice, msg="no kernel for 8-bit integers")
-        integers = _integers(g, choice, row, last, dtype)
+            return self.none(operator, msg="no kernel for 8-bit integers")
+        integers = _integers(g, operator, choice, quantization, dtype)
         if integers is None:  # (1) (2)
             return self.none(
-                choice,
+                operator,
                 msg="an operand is not dequantized with the same parameters, and not constant",
             )
         sources = [operand for operand in integers.values() if isinstance(operand, str)]
-        if any(parts_pair(g, source, node.output[0], dtype) for source in sources):  # (4)
+        if any(separates_pair(g, source, node.output[0], dtype) for source in sources):  # (4)
             return self.none(
                 node, msg="it would separate an int8 QDQ pair, which onnxruntime converts to uint8"
             )
-        return MatchResult(self, [choice, node], partial(self._choose, op_type, integers))
+        return MatchResult(self, [operator, node], partial(self._choose, op_type, integers))
 
     def _choose(
         self,
         op_type: str,
         integers: dict[int, str | Array],
         g: PatternRewriter,
-        choice: Node,
+        operator: Node,
         node: Node,
     ) -> list[Node]:
-        names = [*choice.input, *[""] * (max(integers) + 1 - len(choice.input))]
+        names = [*operator.input, *[""] * (max(integers) + 1 - len(operator.input))]
         for position, operand in integers.items():
             names[position] = (
                 operand if isinstance(operand, str) else g.make_initializer("", operand)
             )
-        outputs = [*node.output, *choice.output[1:]]
-        return [g.make_node(op_type, names, outputs, **choice.attribute)]
+        outputs = [*node.output, *operator.output[1:]]
+        return [g.make_node(op_type, names, outputs, **operator.attribute)]
 
     _stored = "float s = {0.5}, uint8 z = {128}"
     _two = f"agraph (uint8[n,4] x, uint8[n,4] w) => (uint8[n,4] y) <{_stored}>"
@@ -156,61 +156,64 @@ class DequantizeLinearChoicePattern(PatternOptimization):
     )
 
 
-def _keep_order(last: Parameters, dtype: int) -> bool:
+def _keep_order(quantization: Parameters, dtype: int) -> bool:
     """Whether 8-bit integers and the numbers that they stand for have the same order."""
     return (
         dtype in (TensorProto.UINT8, TensorProto.INT8)
-        and last.axis is None
-        and are_kept(last.scales, dtype)
-        and bool((last.scales > 0).all())
+        and quantization.axis is None
+        and keep_integers(quantization.scales, dtype)
+        and bool((quantization.scales > 0).all())
     )
 
 
 def _integers(
-    g: GraphView, choice: Node, row: _Choice, last: Parameters, dtype: int
+    g: GraphView, operator: Node, choice: _Choice, quantization: Parameters, dtype: int
 ) -> dict[int, str | Array] | None:
     """The integers for each operand that holds numbers: the name of a tensor, or a constant.
 
     ``None`` if an operand is neither dequantized nor constant, or no operand is dequantized.
     """
-    positions = range(len(choice.input)) if row.numbers is None else row.numbers
+    positions = range(len(operator.input)) if choice.numbers is None else choice.numbers
     integers: dict[int, str | Array] = {}
     for position in positions:
-        name = choice.input[position] if position < len(choice.input) else ""
+        name = operator.input[position] if position < len(operator.input) else ""
         if not name:
             continue
-        operand = _dequantized(g, name, last, dtype) or _quantized(g, name, last, dtype)
+        operand = _dequantized(g, name, quantization, dtype) or _quantized(
+            g, name, quantization, dtype
+        )
         if operand is None:
             return None
         integers[position] = operand
-    zero = _ZERO.get(choice.op_type)
+    zero = _ZERO.get(operator.op_type)
     if (
         zero is not None
         and zero not in integers
-        and choice.get_attribute("mode", "constant") == "constant"
+        and operator.get_attribute("mode", "constant") == "constant"
     ):
-        integers[zero] = np.asarray(last.zeros[0], numpy_dtype(dtype))
+        integers[zero] = np.asarray(quantization.zeros[0], numpy_dtype(dtype))
     return integers if any(isinstance(operand, str) for operand in integers.values()) else None
 
 
-def _dequantized(g: GraphView, name: str, last: Parameters, dtype: int) -> str | None:
-    """The integers of an operand that is dequantized with the parameters ``last``, or ``None``."""
+def _dequantized(g: GraphView, name: str, quantization: Parameters, dtype: int) -> str | None:
+    """The integers of an operand that is dequantized with these parameters, or ``None``."""
     producer = g.node_before(name)
     if not is_op(producer, "DequantizeLinear"):
         return None
-    first = parameters(g, producer)
-    is_same = first is not None and first.equals(last)
+    dequantization = parameters(g, producer)
+    is_same = dequantization is not None and dequantization.equals(quantization)
     return producer.input[0] if is_same and g.try_infer_type(producer.input[0]) == dtype else None
 
 
-def _quantized(g: GraphView, name: str, last: Parameters, dtype: int) -> Array | None:
+def _quantized(g: GraphView, name: str, quantization: Parameters, dtype: int) -> Array | None:
     """The integers of a constant operand, as QuantizeLinear computes them."""
     numbers = g.get_computed_constant(name)
-    if numbers is None or numbers.dtype != np.float32 or last.scales.dtype != np.float32:
+    if numbers is None or numbers.dtype != np.float32 or quantization.scales.dtype != np.float32:
         return None
     if np.isnan(numbers).any():
         return None
     limits = np.iinfo(numpy_dtype(dtype))
     with np.errstate(over="ignore"):
-        integers = np.rint(numbers / last.scales[0]).astype(np.float64) + last.zeros[0]
+        integers = np.rint(numbers / quantization.scales[0]).astype(np.float64)
+        integers += quantization.zeros[0]
     return np.clip(integers, limits.min, limits.max).astype(numpy_dtype(dtype))

@@ -10,8 +10,8 @@ from .._folding import Array, constant, doubles, rounded
 from ._parameters import parameters
 
 _MAX_SCALE = 2.0**40
-"""Largest scale. With larger scales, sums of the original Conv might overflow, while a factor below
-1 in the new scales avoids this.
+"""Largest scale. With larger scales, sums of the original Conv might overflow to infinity. If the
+factor is below 1, sums with the new scales might not, and the results would differ.
 """
 
 
@@ -57,22 +57,22 @@ class DequantizeLinearConvPattern(_FollowingAffine):
         return self.followed(g, y, c)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        dequantized, _, last = m.nodes
-        quantization = parameters(g, dequantized)
+        dequantize, _, operator = m.nodes
+        quantization = parameters(g, dequantize)
         channels = output_channels(g, m.w, False, 1)
         if quantization is None or channels is None:  # (1)
             return self.none(
-                dequantized,
+                dequantize,
                 msg="a weight, scale or zero point is not constant, or has other consumers",
             )
         if quantization.axis not in (None, 0):  # (2)
-            return self.none(dequantized, msg="the scales are not along the output channels")
+            return self.none(dequantize, msg="the scales are not along the output channels")
         affine = self.affine(g, m, g.info(m.w).rank, channels)  # (3) (4) (5)
         if not (affine.scale > 0).all():  # (5)
-            return self.none(last, msg="a factor is not positive")
+            return self.none(operator, msg="a factor is not positive")
         if not (quantization.scales <= _MAX_SCALE).all():  # (5)
             return self.none(
-                dequantized, msg="the scales are so large that the original may overflow"
+                dequantize, msg="the scales are so large that the original may overflow"
             )
         scales = rounded(
             quantization.scales.astype(np.float64) * affine.scale, quantization.scales.dtype

@@ -38,7 +38,7 @@ class DequantizeLinearGatherPattern(EasyPatternOptimization):
     """
 
     min_opset = 10
-    derives = ("rows", "result_axis")
+    derives = ("rows", "result_axis")  # axis of the Gather, axis of the scales after it
 
     def match_pattern(
         self, g: PatternBuilder, w: Constant, s: Symbol, z: Optional, i: Symbol
@@ -74,13 +74,13 @@ class DequantizeLinearGatherPattern(EasyPatternOptimization):
         # (4)
         if has_kernel(g.provider, "", "Gather", g.try_infer_type(m.w), g.main_opset) is False:
             return self.none(node, msg="no kernel of Gather for the integer type")
-        following = g.next_nodes(node.output[0])
+        result_consumers = g.next_nodes(node.output[0])
         # (5)
         if g.try_infer_type(m.w) == TensorProto.INT8 and any(
-            is_op(consumer, "QuantizeLinear") for consumer in following
+            is_op(consumer, "QuantizeLinear") for consumer in result_consumers
         ):
             return self.none(
-                node, msg="an int8 result is quantized again, which onnxruntime fuses itself"
+                node, msg="a QuantizeLinear follows, and onnxruntime would drop the int8 QDQ pair"
             )
         is_moved = quantization.axis is not None and quantization.axis > axis
         result_axis = (

@@ -16,7 +16,7 @@ from xoptim.match import (
 from .._bits import are_moderate
 from .._nodes import is_op
 from .._pairs import are_exact
-from ._parameters import Parameters, are_kept, parameters
+from ._parameters import Parameters, keep_integers, parameters
 
 _MAX_TERMS = 1 << 15
 """Maximum terms of a sum. 2^15 products of two differences of 8-bit integers stay below 2^31."""
@@ -36,7 +36,8 @@ class DequantizeLinearIntegerMatMulPattern(PatternOptimization):
        the second is not a constant matrix with scales per tensor or column.
     2. a scale is not a positive normal float32, or scales are so far apart that digits are lost.
     3. sums might overflow int32, have no terms, or the provider has no kernel.
-    4. a Gemm has alpha, beta, transA or transB set, or a bias that is not a vector in the model.
+    4. a Gemm has alpha, beta, transA or transB set. Or its bias is computed by a node, or is not a
+       vector with one value per column.
     5. sums of two adjacent products may overflow int16, which CPUs without VNNI saturate.
     6. a QuantizeLinear reads the result: onnxruntime then fuses QLinearMatMul, which needs no
        float32 result.
@@ -114,7 +115,9 @@ def _are_scales(first: Parameters, second: Parameters) -> bool:
     """Whether the scales of both operands are supported; the first has a single scale."""
     scales = [first.scales, second.scales]
     if first.scales.size != 1 or not all(
-        array.dtype == np.float32 and bool((array > 0).all()) and are_kept(array, TensorProto.UINT8)
+        array.dtype == np.float32
+        and bool((array > 0).all())
+        and keep_integers(array, TensorProto.UINT8)
         for array in scales
     ):
         return False
@@ -123,7 +126,7 @@ def _are_scales(first: Parameters, second: Parameters) -> bool:
 
 
 def _is_plain(g: GraphView, node: Node, columns: int) -> bool:
-    """Whether a Gemm computes a · b, and adds a vector of the model if it has a bias."""
+    """Whether a Gemm computes a · b + c, without c or with a vector that no node computes."""
     factors = [node.get_attribute(name, 1.0) for name in ("alpha", "beta")]
     transposes = [node.get_attribute(name, 0) for name in ("transA", "transB")]
     is_vector = all(

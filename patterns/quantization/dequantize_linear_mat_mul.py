@@ -15,7 +15,7 @@ from xoptim.match import (
 from .._folding import constant
 from .._nodes import is_op
 from .._pairs import are_exact
-from ._parameters import is_one, parameters
+from ._parameters import is_single, parameters
 
 _MAX_TERMS = 1 << 16
 """Maximum terms of a sum. 2^16 products of uint8 and int8 stay below 2^31."""
@@ -69,7 +69,12 @@ class DequantizeLinearMatMulPattern(PatternOptimization):
             return self.none(right, msg="the scales of the weights are not per column")
         rank = g.info(left.input[0]).rank
         # (2)
-        if g.is_constant(left.input[1]) or not is_one(g, left.input[1]) or rank is None or rank < 2:
+        if (
+            g.is_constant(left.input[1])
+            or not is_single(g, left.input[1])
+            or rank is None
+            or rank < 2
+        ):
             return self.none(
                 left, msg="the scale of the activations is not a scalar computed at run time"
             )
@@ -79,7 +84,8 @@ class DequantizeLinearMatMulPattern(PatternOptimization):
             or g.try_infer_type(left.input[0]) != TensorProto.UINT8
         ):
             return self.none(node, msg="no kernel for these element types")
-        if shape[is_transposed] > _MAX_TERMS or not runs(g, "MatMulInteger", left.input[0]):  # (3)
+        terms = shape[1 if is_transposed else 0]
+        if terms > _MAX_TERMS or not runs(g, "MatMulInteger", left.input[0]):  # (3)
             return self.none(node, msg="sums might overflow int32, or MatMulInteger has no kernel")
         # (4)
         if any(

@@ -6,7 +6,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 
 from .._nodes import agree_elsewhere, axis_of, is_op, renamed
 from .._operators import MOVING
-from ._parameters import are_kept, parameters, parts_pair
+from ._parameters import Parameters, keep_integers, parameters, separates_pair
 
 _MOVING: Final = MOVING - {"Split"} | {"Concat"}
 """Operators that only move elements of their first operand; Concat moves those of all operands."""
@@ -51,53 +51,53 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
     radius = 6
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        last = parameters(g, node)
+        quantization = parameters(g, node)
+        result = node.output[0]
+        dtype, opset = g.try_infer_type(result), g.main_opset
         # (2) (3)
-        if last is None or not are_kept(last.scales, g.try_infer_type(node.output[0])):
+        if quantization is None or not keep_integers(quantization.scales, dtype):
             return self.none(
                 node, msg="the integers may change, or a scale or zero point is not constant"
             )
-        between: dict[Node, None] = {}
+        movements: dict[Node, None] = {}
         sources: dict[str, str] = {}
         pending = [node.input[0]]
         for name in pending:
-            step = g.node_before(name)
-            if step is not None and operator_label(step.op_type, step.domain) == self.opposite:
-                first = parameters(g, step)
-                # (1)
-                same = (
-                    first is not None and first.equals(last) and (first.axis is None or not between)
-                )
-                # (2)
-                if not same or g.try_infer_type(step.input[0]) != g.try_infer_type(node.output[0]):
-                    return self.none(step, msg="the scale, zero point or integer type differs")
-                sources[name] = step.input[0]
+            producer = g.node_before(name)
+            if self._dequantizes(producer):
+                is_same = _has_parameters(g, producer, quantization, is_moved=bool(movements))
+                if not is_same or g.try_infer_type(producer.input[0]) != dtype:  # (1) (2)
+                    return self.none(producer, msg="the scale, zero point or integer type differs")
+                sources[name] = producer.input[0]
             # (4) (5)
-            elif not _moves(step) or not g.is_exclusive(name) or len(between) == _MAX_OPS:
+            elif not _moves(producer) or not g.is_exclusive(name) or len(movements) == _MAX_OPS:
                 return self.none(
-                    step or node, msg="an operator in between computes, or has other consumers"
+                    producer or node, msg="an operator in between computes, or has other consumers"
                 )
-            elif step not in between:
-                axis, is_concat = axis_of(g, step), step.op_type == "Concat"
+            elif producer not in movements:
+                axis, is_concat = axis_of(g, producer), producer.op_type == "Concat"
                 # (6)
-                if is_concat and (axis is None or not agree_elsewhere(g, step.input, axis)):
+                if is_concat and (axis is None or not agree_elsewhere(g, producer.input, axis)):
                     return self.none(
-                        step, msg="the operands' shapes may not match along the other axes"
+                        producer, msg="the operands' shapes may not match along the other axes"
                     )
-                between[step] = None
-                pending += step.input if is_concat else step.input[:1]
-        dtype, opset = g.try_infer_type(node.output[0]), g.main_opset
+                movements[producer] = None
+                pending += producer.input if is_concat else producer.input[:1]
         # (5)
-        if any(has_kernel(g.provider, "", op.op_type, dtype, opset) is False for op in between):
+        if any(has_kernel(g.provider, "", op.op_type, dtype, opset) is False for op in movements):
             return self.none(node, msg="an operator in between has no kernel for the integer type")
-        movements = sorted(between, key=lambda op: op.label)
-        result = node.output[0]
         # (7)
-        if between and any(parts_pair(g, source, result, dtype) for source in sources.values()):
+        if movements and any(
+            separates_pair(g, source, result, dtype) for source in sources.values()
+        ):
             return self.none(
                 node, msg="it would separate an int8 QDQ pair, which onnxruntime converts to uint8"
             )
-        return MatchResult(self, [*movements, node], partial(self._move, sources))
+        ordered_movements = sorted(movements, key=lambda op: op.label)
+        return MatchResult(self, [*ordered_movements, node], partial(self._move, sources))
+
+    def _dequantizes(self, node: Node | None) -> TypeGuard[Node]:
+        return node is not None and operator_label(node.op_type, node.domain) == self.opposite
 
     def _move(self, sources: dict[str, str], g: PatternRewriter, *nodes: Node) -> list[Node]:
         *movements, last = nodes
@@ -129,6 +129,18 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
         "<float[4] k = {1, 1, 2, 2}> "
         '{ y = Resize <mode = "nearest", coordinate_transformation_mode = "asymmetric", '
         'nearest_mode = "floor"> (x, , k) }',
+    )
+
+
+def _has_parameters(
+    g: GraphView, dequantize: Node, quantization: Parameters, *, is_moved: bool
+) -> bool:
+    """Whether a DequantizeLinear has these parameters, and no axis if its result is moved."""
+    dequantization = parameters(g, dequantize)
+    return (
+        dequantization is not None
+        and dequantization.equals(quantization)
+        and (dequantization.axis is None or not is_moved)
     )
 
 

@@ -20,14 +20,14 @@ class _DequantizeLinearTranspose(PatternOptimization):
         """The DequantizeLinear of the weight, or ``None`` after a refusal."""
         dequantize = g.node_before(name)
         if not is_op(dequantize, "DequantizeLinear") or not dequantize.attribute.get("block_size"):
-            self.none(node, msg="no weight that is quantized in blocks precedes it")  # (1)
+            self.none(node, msg="the operand is not a block-wise quantized weight")  # (1)
             return None
         operands = [operand for operand in dequantize.input if operand]
         if not all(g.is_constant(operand) and g.info(operand).rank == 2 for operand in operands):
             self.none(dequantize, msg="weight, scales or zero points are not constant")  # (1)
             return None
         if not g.is_exclusive(name) or not g.is_exclusive(operands[0]):  # (2)
-            self.none(dequantize, msg="something else reads the weight")
+            self.none(dequantize, msg="another node reads the weight, or the dequantized weight")
             return None
         return dequantize
 
@@ -52,7 +52,9 @@ class DequantizeLinearTransposePattern(_DequantizeLinearTranspose):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         dequantize = self.weight(g, node, node.input[0])
         if dequantize is None or permutation(g, node) != [1, 0]:  # (1)
-            return self.none(node, msg="no swap of the axes of a block-wise quantized weight")
+            return self.none(
+                node, msg="the Transpose does not swap the axes of a block-wise quantized weight"
+            )
         return MatchResult(self, [dequantize, node], _write_transposed)
 
     _start = "agraph (float[n,4] x) => (float[n,2] y)"

@@ -14,7 +14,7 @@ from xoptim.match import (
     Symbol,
 )
 
-from ._parameters import is_one, is_one_or_columns
+from ._parameters import is_single, is_single_or_per_column
 
 
 class _DynamicQuantizeMatMul(EasyPatternOptimization):
@@ -70,12 +70,13 @@ class MatMulIntegerToFloatPattern(_DynamicQuantizeMatMul):
         is_mixed = types == (TensorProto.INT8, TensorProto.UINT8)
         if is_mixed or not all(types):  # (1)
             return self.none(matmul, msg="no kernel for these element types")
-        left, right = (m.s, m.t) if is_one(g, m.s) else (m.t, m.s)
-        if not is_one(g, left) or not is_one(g, m.za):  # (2)
+        left, right = (m.s, m.t) if is_single(g, m.s) else (m.t, m.s)
+        if not is_single(g, left) or not is_single(g, m.za):  # (2)
             return self.none(
                 matmul, msg="the scale or zero point of the first operand may not be a scalar"
             )
-        if not is_one_or_columns(g, right, m.b) or not is_one_or_columns(g, m.zb, m.b):  # (3)
+        # (3)
+        if not all(is_single_or_per_column(g, name, m.b) for name in (right, m.zb)):
             return self.none(
                 matmul,
                 msg="the scales or zero points of the second operand are not one per column",

@@ -82,7 +82,7 @@ class MatMulNBitsPattern(PatternOptimization):
             return self.none(node, msg="the Gemm has alpha, beta, transA or transB set")
         x, name = node.input[:2]
         producer = g.node_before(name)
-        transposed = is_op(producer, "Transpose")
+        is_transposed = is_op(producer, "Transpose")
         if (
             is_op(producer, "Transpose")
             and permutation(g, producer) == [1, 0]
@@ -94,7 +94,7 @@ class MatMulNBitsPattern(PatternOptimization):
             return self.none(node, msg="the weights are not the result of a DequantizeLinear")
         if not g.is_exclusive(name) or len(g.next_nodes(producer.input[0])) != 1:  # (3)
             return self.none(producer, msg="the weights have other consumers")
-        weights = _weights(g, producer, 1 if transposed else 0)
+        weights = _weights(g, producer, 1 if is_transposed else 0)
         if weights is None:  # (1) (2)
             return self.none(
                 producer, msg="the weights are not constant and block-wise along the summed axis"
@@ -141,6 +141,7 @@ class MatMulNBitsPattern(PatternOptimization):
             "y = com.microsoft.MatMulNBits <K = 16, N = 1, bits = 8, block_size = 16> (x, w, s) }",
             opset=21,
         ),
+        # ONNX text has the bits of float16 numbers: 14336 is 0.5.
         *Example.only(
             f"agraph (float16[n,16] x, float16[1] b) => (float16[n,1] y) "
             f"<int8[16,1] w = {{{_ones}}}, float16[1,1] s = {{14336}}> {{ "

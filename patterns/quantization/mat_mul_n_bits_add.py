@@ -22,7 +22,7 @@ class MatMulNBitsAddPattern(EasyPatternOptimization):
     time.
     Refuses when:
     1. the MatMul has a bias already.
-    2. the bias is not a vector in the model, as long as a row of the result.
+    2. the bias is not an initializer with one value per column of the result.
     3. the provider has no kernel for the type.
     """
 
@@ -53,7 +53,9 @@ class MatMulNBitsAddPattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         # (2)
         if g.node_before(m.b) is not None or g.try_infer_shape(m.b) != (m.attributes["N"],):
-            return self.none(m.nodes[-1], msg="the bias is not a stored value per column")
+            return self.none(
+                m.nodes[-1], msg="the bias is not an initializer with one value per column"
+            )
         return True
 
     def apply_pattern(

@@ -15,7 +15,7 @@ from .._bits import are_moderate
 from .._folding import constant
 from .._nodes import agree_elsewhere, axis_of, is_op
 from .._pairs import are_conv_exact, are_exact
-from ._parameters import Parameters, are_kept, parameters
+from ._parameters import Parameters, keep_integers, parameters
 
 _Role: TypeAlias = Literal["tensor", "weight", "bias"]
 
@@ -101,11 +101,12 @@ class _QLinear(PatternOptimization):
             return self.none(operator, msg="the QLinear operator lacks one of the attributes")
         roles = [kind.roles[min(i, len(kind.roles) - 1)] for i in range(len(operator.input))]
         result = _described(g, node, "tensor")
-        optional = [
-            _operand(g, name, role) for name, role in zip(operator.input, roles, strict=True)
+        operands = [
+            operand
+            for name, role in zip(operator.input, roles, strict=True)
+            if (operand := _operand(g, name, role)) is not None
         ]
-        operands = [operand for operand in optional if operand is not None]
-        if result is None or len(operands) < len(optional):  # (1) (2) (5)
+        if result is None or len(operands) < len(operator.input):  # (1) (2) (5)
             return self.none(
                 operator, msg="a scale or zero point is not constant, or not supported"
             )
@@ -129,7 +130,7 @@ class _QLinear(PatternOptimization):
             return self.none(
                 operator, msg="the operands' shapes may not match along the other axes"
             )
-        if "weight" in roles and not _is_weighted(g, operator, operands):  # (5) (6) (7)
+        if "weight" in roles and not _has_supported_weights(g, operator, operands):  # (5) (6) (7)
             return self.none(
                 operator,
                 msg="the weights or the bias are not supported, or sums might overflow int32",
@@ -294,7 +295,7 @@ def _described(g: GraphView, node: Node, role: _Role) -> _Operand | None:
         or (role == "tensor" and numbers.axis is not None)
     ):
         return None
-    if not (numbers.scales > 0).all() or not are_kept(numbers.scales, TensorProto.UINT8):
+    if not (numbers.scales > 0).all() or not keep_integers(numbers.scales, TensorProto.UINT8):
         return None
     return _Operand(
         role, node.input[0], node.input[1], node.input[2] if len(node.input) > 2 else "", numbers
@@ -330,7 +331,7 @@ def _is_exact(g: GraphView, node: Node, operands: list[_Operand]) -> bool:
     return are_exact(g, weights)
 
 
-def _is_weighted(g: GraphView, node: Node, operands: list[_Operand]) -> bool:
+def _has_supported_weights(g: GraphView, node: Node, operands: list[_Operand]) -> bool:
     """Whether int32 sums with these weights and this bias can replace those of the operator."""
     x, w, *biases = operands
     shape = g.try_infer_shape(w.integers)

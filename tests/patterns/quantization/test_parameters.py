@@ -5,7 +5,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.support import run
 from xoptim.facts.dtypes import element_type
-from xoptim.patterns.quantization._parameters import Parameters, are_kept
+from xoptim.patterns.quantization._parameters import Parameters, keep_integers
 
 INTEGERS = [np.dtype(name) for name in ("uint8", "int8", "uint16", "int16")]
 FLOATS = [np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)]
@@ -29,7 +29,7 @@ def test_kept_integers_are_the_same_in_every_case(dtype: np.dtype, floats: np.dt
     found = 0
     for number in SCALES:
         scale = np.array([number]).astype(floats)
-        if are_kept(scale, element_type(dtype)):
+        if keep_integers(scale, element_type(dtype)):
             found += 1
             assert kept_by_rounding(scale, dtype)
     is_coarse = floats.itemsize == 2 and (dtype.itemsize == 2 or floats != np.float16)
@@ -40,8 +40,8 @@ def test_kept_integers_are_the_same_in_every_case(dtype: np.dtype, floats: np.dt
 @pytest.mark.parametrize("number", SCALES)
 def test_onnxruntime_keeps_them_too(dtype: np.dtype, number: float) -> None:
     scale = np.array([number], np.float32)
-    assert are_kept(scale, element_type(dtype)) == (abs(number) < 1e37)
-    if not are_kept(scale, element_type(dtype)):
+    assert keep_integers(scale, element_type(dtype)) == (abs(number) < 1e37)
+    if not keep_integers(scale, element_type(dtype)):
         return
     limits = np.iinfo(dtype)
     for zero in (limits.min, limits.max, limits.max // 2):
@@ -65,7 +65,7 @@ def test_onnxruntime_keeps_them_too(dtype: np.dtype, number: float) -> None:
 def test_subnormal_scales_in_float16_keep_integers(dtype: np.dtype, steps: int) -> None:
     """Kernels compute in float32, where such a scale is an ordinary number."""
     scale = np.array(steps, np.uint16).view(np.float16)
-    assert are_kept(scale.reshape(1), element_type(dtype))
+    assert keep_integers(scale.reshape(1), element_type(dtype))
     stored = [
         numpy_helper.from_array(scale, "s"),
         numpy_helper.from_array(np.array(3, dtype), "z"),
@@ -84,16 +84,16 @@ def test_subnormal_scales_in_float16_keep_integers(dtype: np.dtype, steps: int) 
 
 @pytest.mark.parametrize("number", [0.0, np.inf, np.nan, 1e-40, -1e-44])
 def test_scales_that_lose_integers(number: float) -> None:
-    assert not are_kept(np.array([0.1, number], np.float32), TensorProto.INT8)
+    assert not keep_integers(np.array([0.1, number], np.float32), TensorProto.INT8)
 
 
 def test_types_that_are_not_quantized_to() -> None:
     scale = np.array([0.5], np.float32)
-    assert are_kept(scale, TensorProto.INT4)
-    assert not are_kept(scale, TensorProto.INT32)
-    assert not are_kept(scale, TensorProto.FLOAT8E4M3FN)
-    assert not are_kept(scale, 0)
-    assert not are_kept(scale[:0], TensorProto.INT8)
+    assert keep_integers(scale, TensorProto.INT4)
+    assert not keep_integers(scale, TensorProto.INT32)
+    assert not keep_integers(scale, TensorProto.FLOAT8E4M3FN)
+    assert not keep_integers(scale, 0)
+    assert not keep_integers(scale[:0], TensorProto.INT8)
 
 
 def test_equal_parameters() -> None:
