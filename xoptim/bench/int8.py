@@ -35,13 +35,13 @@ def int8_share() -> float:
     return int8_seconds / float32_seconds
 
 
-def _model(op_type: str, weights: np.ndarray, result: int) -> onnx.ModelProto:
-    operand = TensorProto.FLOAT if op_type == "MatMul" else TensorProto.UINT8
+def _model(op_type: str, weights: np.ndarray, result_type: int) -> onnx.ModelProto:
+    operand_type = TensorProto.FLOAT if op_type == "MatMul" else TensorProto.UINT8
     graph = helper.make_graph(
         [helper.make_node(op_type, ["x", "w"], ["y"])],
         op_type,
-        [helper.make_tensor_value_info("x", operand, [_ROWS, _TERMS])],
-        [helper.make_tensor_value_info("y", result, [_ROWS, _COLUMNS])],
+        [helper.make_tensor_value_info("x", operand_type, [_ROWS, _TERMS])],
+        [helper.make_tensor_value_info("y", result_type, [_ROWS, _COLUMNS])],
         [numpy_helper.from_array(weights, "w")],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)

@@ -27,7 +27,7 @@ from xoptim.bench.subjects import (
     Models,
     Subject,
     as_files,
-    known_of,
+    assumptions_of,
     measure_loading,
     opened,
     values_for,
@@ -80,7 +80,7 @@ def profile(
     """
     options = with_changes(BenchOptions, options, changes).each()[0]
     with as_files(models, options) as subjects:
-        options = replace(options, assume=known_of(subjects, options))
+        options = replace(options, assume=assumptions_of(subjects, options))
         feeds = values_for(subjects[0], options).feeds
         results = {}
         for subject in subjects:
@@ -136,8 +136,8 @@ def bench(
 ) -> BenchReport:
     """Measure how long models run, on the same values and in the same rounds.
 
-    All models run once a round, in random order; short runs are repeated within a round. The first
-    round is not counted. Runs of one thread on the CPU are measured in CPU time. Sessions are
+    Every round runs each model, in random order: a long model once, a short one several times. The
+    first round is not counted. Runs of one thread on the CPU are measured in CPU time. Sessions are
     created for each pass. Loading is measured in a separate process.
 
     Args:
@@ -157,7 +157,7 @@ def bench(
     notify = on_step or (lambda _: None)
     with as_files(models, options) as subjects:
         notify("choosing values")
-        options = replace(options, assume=known_of(subjects, options))
+        options = replace(options, assume=assumptions_of(subjects, options))
         settings = options.each()
         references = [values_for(subjects[0], setting) for setting in settings]
         watch = MachineWatch()
@@ -223,19 +223,20 @@ def _compare(first: Subject, second: Subject, options: BenchOptions) -> Verifica
 
 def _measure(
     subjects: Sequence[Subject],
-    settings: Sequence[Mapping[str, Value]],
+    feeds: Sequence[Mapping[str, Value]],
     options: BenchOptions,
     watch: MachineWatch,
     on_step: Callable[[str], object],
 ) -> list[list[Times]]:
+    """The times of each model at each setting, which has its own feeds."""
     rng = random.Random(options.seed)
-    times = [[Times() for _ in subjects] for _ in settings]
+    times = [[Times() for _ in subjects] for _ in feeds]
     for _ in with_progress(range(options.passes), "measuring", on_step):
         sessions: dict[int, Session] = {}
         for index in rng.sample(range(len(subjects)), len(subjects)):
-            sessions[index] = opened(subjects[index], options.settings, settings[0])
-        for feeds, setting_times in zip(settings, times, strict=True):
-            runs = [sessions[index].runner(feeds) for index in range(len(subjects))]
+            sessions[index] = opened(subjects[index], options.settings, feeds[0])
+        for setting_feeds, setting_times in zip(feeds, times, strict=True):
+            runs = [sessions[index].runner(setting_feeds) for index in range(len(subjects))]
             measure_pass(
                 runs,
                 setting_times,

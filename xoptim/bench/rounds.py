@@ -86,9 +86,10 @@ def measure_pass(
     the thread less, but it excludes the work of other threads and of devices.
     """
     clock = clock or time.perf_counter
-    warm = min(_WARM_SECONDS, _WARM_SHARE * seconds / len(runs))
-    turn = min(_TURN_SECONDS, seconds / len(runs) / _MIN_ROUNDS)
-    counts = [max(1, min(_MAX_RUNS, int(turn / max(_warm(run, warm), 1e-9)))) for run in runs]
+    warm_seconds = min(_WARM_SECONDS, _WARM_SHARE * seconds / len(runs))
+    turn_seconds = min(_TURN_SECONDS, seconds / len(runs) / _MIN_ROUNDS)
+    fastest_runs = (max(_warm(run, warm_seconds), 1e-9) for run in runs)
+    counts = [max(1, min(_MAX_RUNS, int(turn_seconds / fastest))) for fastest in fastest_runs]
     _round(runs, counts, rng, clock)
     for model_times in times:
         model_times.rounds.append([])
@@ -221,13 +222,13 @@ def ratio_of(
         for rounds, base_rounds in zip(times, base, strict=True)
     ]
     rng = np.random.default_rng(seed)
-    # Medians of rounds drawn with replacement, of the shape (passes, slots, draws)
+    # Medians of rounds drawn with replacement, of the shape (passes, passes of a draw, draws)
     medians = np.array(
         [[np.median(rng.choice(r, (_DRAWS, r.size)), axis=1) for _ in passes] for r in passes]
     )
     pass_draws = rng.integers(0, len(passes), (len(passes), _DRAWS))
-    slots, draws = np.indices(pass_draws.shape)
-    low, high = np.exp(np.percentile(medians[pass_draws, slots, draws].mean(axis=0), _TAILS))
+    indices, draws = np.indices(pass_draws.shape)
+    low, high = np.exp(np.percentile(medians[pass_draws, indices, draws].mean(axis=0), _TAILS))
     return Ratio(
         float(np.exp(np.mean([np.median(rounds) for rounds in passes]))),
         Interval(float(low), float(high)),
@@ -283,7 +284,7 @@ class ModelTimes(JsonResult):
 
 
 _MIN_SPREAD: Final = 0.1  # of the median
-_PRECISE: Final = 0.02  # half of an interval, as a share of the ratio
+_PRECISION: Final = 0.02  # precise ratios: half of the interval's width, as a share of the ratio
 _MAX_ADVISED_SECONDS: Final = 7200.0  # of the longest measurement that is advised
 
 
@@ -399,23 +400,23 @@ class BenchReport(JsonResult):
         spread = max(model.spread / model.median for model in figures)
         spreads = [f"times spread by {spread:.0%} of the median"] if spread >= _MIN_SPREAD else []
         causes = [*self.machine, *spreads]
-        return [*causes, _need(self)] if causes else []
+        return [*causes, _advice(self)] if causes else []
 
 
-def _need(report: BenchReport) -> str:
+def _advice(report: BenchReport) -> str:
     """A way to more precise ratios, in words: an interval narrows with the root of the time."""
     ratios = (model.ratio for model in report.models if model.ratio is not None)
-    halves = [(ratio.interval.high - ratio.interval.low) / 2 / ratio.value for ratio in ratios]
-    if not halves:
+    errors = [(ratio.interval.high - ratio.interval.low) / 2 / ratio.value for ratio in ratios]
+    if not errors:
         return "precise times need an idle machine"
-    half = max(halves)
-    if half <= _PRECISE:
-        return f"ratios are still precise to {half:.1%}"
-    seconds = report.options.seconds * (half / _PRECISE) ** 2
+    error = max(errors)
+    if error <= _PRECISION:
+        return f"ratios are still precise to {error:.1%}"
+    seconds = report.options.seconds * (error / _PRECISION) ** 2
+    text = f"ratios are precise to {error:.1%}"
     if seconds > _MAX_ADVISED_SECONDS:
-        return f"ratios are precise to {half:.1%} only; measure again on an idle machine"
-    longer = f"xopt bench --seconds {seconds:.0f}"
-    return f"ratios are precise to {half:.1%}; an idle machine or `{longer}` gives {_PRECISE:.1%}"
+        return f"{text} only; measure again on an idle machine"
+    return f"{text}; an idle machine or `xopt bench --seconds {seconds:.0f}` gives {_PRECISION:.1%}"
 
 
 def joined(reports: Sequence[BenchReport], options: BenchOptions) -> BenchReport:
@@ -439,7 +440,7 @@ def common_sizes(settings: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _mean(times: Sequence[ModelTimes]) -> ModelTimes:
-    """Geometric means of the figures of one model; the worst comparison."""
+    """Geometric means over settings; the largest spread, all rounds, and the worst comparison."""
     ratios = [t.ratio for t in times if t.ratio is not None]
     comparisons = [t.comparison for t in times if t.comparison is not None]
     return replace(

@@ -133,7 +133,7 @@ def _labelled(models: Models) -> list[tuple[str, ModelLike]]:
     return pairs
 
 
-def known_of(subjects: Iterable[Subject], options: BenchOptions) -> list[str]:
+def assumptions_of(subjects: Iterable[Subject], options: BenchOptions) -> list[str]:
     """The assumptions that input values satisfy: the caller's, and those in the metadata of the
     models if the options say so.
     """
@@ -165,9 +165,9 @@ def opened(subject: Subject, settings: SessionSettings, feeds: Mapping[str, Valu
     """
     with _label_in_errors(subject):
         session = Session(subject.path, settings.without(subject.fatal))
-        needed = {port.name for port in session.inputs}
-        if not needed <= feeds.keys():
-            names = listed(sorted(needed ^ feeds.keys()))
+        input_names = {port.name for port in session.inputs}
+        if not input_names <= feeds.keys():
+            names = listed(sorted(input_names ^ feeds.keys()))
             raise FeedError(
                 f"it needs other inputs than the first model: only one of them has {names}"
             )

@@ -30,7 +30,7 @@ from xoptim.bench.rounds import (
     measure_pass,
     ratio_of,
 )
-from xoptim.bench.subjects import Loading, Subject, as_files, known_of, values_for
+from xoptim.bench.subjects import Loading, Subject, as_files, assumptions_of, values_for
 from xoptim.facts.changes import with_changes
 from xoptim.facts.progress import silent, with_progress
 from xoptim.system.journal import ScratchFolder
@@ -103,7 +103,7 @@ def bench_versions(
     ready = [_ready(version, python_of or python_with, on_step) for version in versions]
     with as_files([model], options) as (subject,), ScratchFolder() as folder:
         on_step("choosing values")
-        options = replace(options, assume=known_of([subject], options))
+        options = replace(options, assume=assumptions_of([subject], options))
         bench, settings = _VersionBench(subject, ready, options, Path(folder)), options.each()
         references = [values_for(subject, setting) for setting in settings]
         watch = MachineWatch()
