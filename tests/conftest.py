@@ -75,8 +75,8 @@ def own_operators() -> Iterator[None]:
 _BRIEFLY = {
     ("xoptim.bench.rounds", "_WARM_SECONDS"): 0.0,
     ("xoptim.bench.rounds", "_TURN_SECONDS"): 0.0,
-    ("xoptim.tuning.measurement", "_TURNS"): 0.001,
-    ("xoptim.tuning.measurement", "PROFILED"): 0.001,
+    ("xoptim.tuning.measurement", "_MAX_TURN_SECONDS"): 0.001,
+    ("xoptim.tuning.measurement", "PROFILE_SECONDS"): 0.001,
     ("xoptim.tuning.speed", "SECONDS"): 0.1,
     ("xoptim.cli.commands.optimize", "PATIENCE"): 0.01,
     ("xoptim.cli.commands.diff", "PATIENCE"): 0.01,

@@ -140,13 +140,13 @@ def test_a_model_of_10_ms_sees_twelve_changes_in_30_s(monkeypatch: pytest.Monkey
 
 def test_passes_share_sessions_after_the_first_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch, lambda _: 1.0)
-    for kept, loaded in ((3, 6), (0, 10)):
+    for max_sessions, loaded in ((3, 6), (0, 10)):
         machine.loaded = 0
         meter = SideBySide(
             lambda _: Model(parse(TEXTS[OTHER.recipe]), None),
             [FEEDS],
             Budget(99.0, machine.now),
-            kept=kept,
+            max_sessions=max_sessions,
         )
         for _ in range(5):
             meter.measure([ORIGINAL, OTHER])

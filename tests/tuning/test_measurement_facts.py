@@ -47,4 +47,4 @@ def test_challengers_that_fit_into_memory(
     monkeypatch.setattr(module, "available_memory", lambda: free)
     candidates = Candidates(Source(parse(MODEL)), OptimizationOptions())
     monkeypatch.setattr(module, "run_reference", lambda *_: type("R", (), {"runs": [None]}))
-    assert Measurement(candidates, BenchOptions(), Budget(1.0)).rules.at_once == expected
+    assert Measurement(candidates, BenchOptions(), Budget(1.0)).rules.max_challengers == expected

@@ -118,7 +118,7 @@ def test_challengers_that_save_nothing_leave_the_race_early() -> None:
     """However wide their intervals are."""
     meter = FakeMeter(times({}), noise=10.0)
     assert {trial.verdict for trial in searched(meter).trials} == {"not faster"}
-    assert len(meter.passes) == RULES.few
+    assert len(meter.passes) == RULES.min_passes
 
 
 def test_noise_changes_nothing() -> None:
@@ -129,26 +129,29 @@ def test_noise_changes_nothing() -> None:
     assert {trial.label: trial.verdict for trial in found.trials}[
         "without normalizations"
     ] == "undecided"
-    assert len(meter.passes) == RULES.most
+    assert len(meter.passes) == RULES.max_passes
 
 
 def test_a_few_passes_are_not_enough_to_accept() -> None:
     meter = FakeMeter(times({"normalizations": 2.0}), noise=0.0)
     searched(meter)
-    assert sum(without("normalizations") in choices for choices in meter.passes) >= RULES.enough
+    assert (
+        sum(without("normalizations") in choices for choices in meter.passes)
+        >= RULES.passes_to_accept
+    )
 
 
 def test_much_slower_challengers_leave_after_one_pass() -> None:
     meter = FakeMeter(times({"normalizations": 0.7, "shapes": 1.0}), noise=0.02)
     searched(meter)
     assert sum(without("normalizations") in choices for choices in meter.passes) == 1
-    assert sum(without("shapes") in choices for choices in meter.passes) == RULES.few
+    assert sum(without("shapes") in choices for choices in meter.passes) == RULES.min_passes
 
 
 def test_slow_challengers_leave_the_race_early() -> None:
     meter = FakeMeter(times({"normalizations": 1.2, "shapes": 0.5}), noise=0.02)
     searched(meter)
-    assert sum(without("shapes") in choices for choices in meter.passes) < RULES.enough
+    assert sum(without("shapes") in choices for choices in meter.passes) < RULES.passes_to_accept
 
 
 def test_a_challenger_behind_another_one_is_tried_again_on_top_of_it() -> None:
@@ -167,7 +170,7 @@ def test_the_order_is_deterministic() -> None:
 
 def test_the_most_promising_ones_are_tried_first() -> None:
     meter = FakeMeter(times({}), noise=0.0)
-    searched(meter, rules=Rules(at_once=1))
+    searched(meter, rules=Rules(max_challengers=1))
     order = list(dict.fromkeys(choices[-1] for choices in meter.passes))
     assert order == [without("normalizations"), without("matmul"), without("shapes")]
 
@@ -175,7 +178,7 @@ def test_the_most_promising_ones_are_tried_first() -> None:
 @pytest.mark.parametrize("most", [0, 5, 11, 12, 40])
 def test_the_budget_ends_the_search(most: int) -> None:
     meter = FakeMeter(times({"shapes": 1.3}), most=most)
-    found = searched(meter, rules=Rules(at_once=1))
+    found = searched(meter, rules=Rules(max_challengers=1))
     assert sum(map(len, meter.passes)) <= most
     assert len(found.trials) + found.left == len(GROUPS)
     assert found.left == {0: 3, 5: 2, 11: 1, 12: 1, 40: 0}[most]
@@ -184,7 +187,7 @@ def test_the_budget_ends_the_search(most: int) -> None:
 def test_a_budget_that_ends_within_a_race_decides_nothing() -> None:
     class Ending(FakeMeter):
         def fits(self, runs: int) -> bool:
-            return len(self.passes) < RULES.enough - 1
+            return len(self.passes) < RULES.passes_to_accept - 1
 
     found = searched(Ending(times({"normalizations": 1.5})))
     assert found.best == START
@@ -272,21 +275,21 @@ def test_the_selection_comes_before_its_groups_and_the_settings() -> None:
 def test_the_confirmation_ends_when_the_intervals_are_clear() -> None:
     meter = FakeMeter(times({}, base=0.9))
     assert confirm(ORIGINAL, [START, START], meter, RULES)[START].value == pytest.approx(0.9)
-    assert meter.passes == [[ORIGINAL, START]] * RULES.last
+    assert meter.passes == [[ORIGINAL, START]] * RULES.passes_to_confirm
 
 
 def test_passes_of_the_search_count_in_the_confirmation() -> None:
     meter = FakeMeter(times({}, base=0.9))
-    for _ in range(RULES.last):
+    for _ in range(RULES.passes_to_confirm):
         meter.measure([ORIGINAL, START])
     confirm(ORIGINAL, [START], meter, RULES)
-    assert len(meter.passes) == RULES.last + RULES.few
+    assert len(meter.passes) == RULES.passes_to_confirm + RULES.min_passes
 
 
 def test_the_confirmation_goes_on_while_they_are_not() -> None:
     meter = FakeMeter(times({}, base=1.0), noise=1.0)
     confirm(ORIGINAL, [START], meter, RULES)
-    assert len(meter.passes) == 3 * RULES.last
+    assert len(meter.passes) == 3 * RULES.passes_to_confirm
 
 
 @pytest.mark.parametrize(
@@ -305,7 +308,7 @@ def test_the_confirmation_goes_on_while_the_finalists_are_at_the_margin(
 def test_the_confirmation_takes_place_without_a_budget() -> None:
     meter = FakeMeter(times({}, base=0.9), most=0)
     assert is_faster(confirm(ORIGINAL, [START, ORIGINAL], meter, RULES)[START])
-    assert len(meter.passes) == RULES.few
+    assert len(meter.passes) == RULES.min_passes
 
 
 def test_the_confirmation_needs_models_that_run() -> None:

@@ -99,13 +99,13 @@ class Candidates:
     def options(self, recipe: Recipe) -> OptimizationOptions:
         """The options that make the model of a recipe."""
         if not recipe.rewrites:
-            off: dict[str, Any] = {
+            disabled_steps: dict[str, Any] = {
                 "remove_unused": False,
                 "remove_identity": False,
                 "constant_folding": False,
                 "merge": False,
             }
-            return replace(self.all_options, patterns=None, drop=(), **off)
+            return replace(self.all_options, patterns=None, drop=(), **disabled_steps)
         names = {rewrite.name() for name in recipe.without for rewrite in self.groups.get(name, ())}
         patterns = [
             rewrite for rewrite in self.all_options.selected() if rewrite.name() not in names

@@ -26,16 +26,19 @@ from xoptim.verification.inputs.work import COPIES, weight_bytes
 from xoptim.verification.runs.protos import read_proto
 from xoptim.verification.runs.session import Session, Value
 
-_TURNS = 0.15
+_MAX_TURN_SECONDS = 0.15
 """Seconds of measured rounds for each choice of a pass, at most; there are at least five rounds."""
-_TURNS_SHARE: Final = 0.008
-"""The same as a part of the whole budget, so that a small one tries several choices."""
+_TURN_SHARE: Final = 0.008
+"""Maximum share of the budget that these seconds take, so that a small budget is enough for several
+choices.
+"""
 _SMALL_BUDGET: Final = 20.0
 """Seconds below which a budget is small."""
-HASTY: Final = Rules(few=1, enough=2, most=2)
-"""The rules of races in a small budget. The finalists are measured as often as in any other."""
-_MAX_SESSIONS: Final = 3  # of a choice that passes share
-PROFILED: Final = 0.1
+SHORT_RACES: Final = Rules(min_passes=1, passes_to_accept=2, max_passes=2)
+"""The rules of races in a small budget. They do not shorten the confirmation of the result."""
+_MAX_SESSIONS: Final = 3
+"""Maximum number of sessions of a choice, which its passes use in turn."""
+PROFILE_SECONDS: Final = 0.1
 """Seconds of the runs of one model in the profiler."""
 
 
@@ -43,62 +46,64 @@ class Budget:
     """The time that is left until ``seconds`` from now, and the time that measurements take.
 
     Attributes:
-        turns: seconds of measured rounds for each choice of a pass.
+        turn_seconds: seconds of measured rounds for each choice of a pass.
         is_small: whether races should be short, so that several choices are tried.
     """
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.perf_counter) -> None:
-        self.turns = min(_TURNS, _TURNS_SHARE * seconds)
+        self.turn_seconds = min(_MAX_TURN_SECONDS, _TURN_SHARE * seconds)
         self.is_small = seconds < _SMALL_BUDGET
         self._end = now() + seconds
         self._now = now
-        self._kept = 0.0
-        self._kept_runs = 0
-        self._taken = 0.0
-        self._runs = 0
+        self._reserved_seconds = 0.0
+        self._reserved_runs = 0
+        self._measured_seconds = 0.0
+        self._measured_runs = 0
 
     def keep(self, seconds: float, runs: int) -> None:
         """Reserve time for the steps after the search: some seconds, and some runs of a choice."""
-        self._kept, self._kept_runs = seconds, runs
+        self._reserved_seconds, self._reserved_runs = seconds, runs
 
     def charge(self, seconds: float, runs: int) -> None:
         """Record the time that a pass of this many choices took."""
-        self._taken += seconds
-        self._runs += runs
+        self._measured_seconds += seconds
+        self._measured_runs += runs
 
     @property
     def left(self) -> float:
-        """Seconds until the end, without those that are kept; below 0 after it."""
-        return self._end - self._now() - self._kept
+        """Seconds until the end, without the reserved ones; below 0 after it."""
+        return self._end - self._now() - self._reserved_seconds
 
     def fits(self, runs: int) -> bool:
         """Whether this many runs of a choice, one for each pass, fit into the remaining time."""
-        needed = self._kept + self._taken / max(1, self._runs) * (runs + self._kept_runs)
-        return self._now() + needed < self._end
+        seconds_of_a_run = self._measured_seconds / max(1, self._measured_runs)
+        seconds = self._reserved_seconds + seconds_of_a_run * (runs + self._reserved_runs)
+        return self._now() + seconds < self._end
 
 
 class SideBySide:
-    """Measures choices in the same rounds, as a benchmark does, on the values of each setting.
+    """Measures choices in the same rounds, as a benchmark does, on the feeds of each setting.
 
-    The first ``kept`` passes with a choice make a session each; later ones use these in turn, as
-    long as the choice is measured. With 0, every pass makes one. The budget limits the passes, and
-    is charged with them; ``seed`` determines the order of the runs.
+    The first ``max_sessions`` passes with a choice create a session each. Later passes use these
+    sessions in turn, as long as every pass contains the choice. If ``max_sessions`` is 0, every
+    pass creates a session. The budget limits the passes, and is charged with them; ``seed``
+    determines the order of the runs.
     """
 
     def __init__(
         self,
         make: Callable[[Recipe], Model],
-        settings: Sequence[Mapping[str, Value]],
+        feeds: Sequence[Mapping[str, Value]],
         budget: Budget,
         seed: int = 0,
-        kept: int = _MAX_SESSIONS,
+        max_sessions: int = _MAX_SESSIONS,
     ) -> None:
         self._make = make
-        self._settings = settings
+        self._feeds = feeds
         self._budget = budget
         self._rng = random.Random(seed)
         self._seed = seed
-        self._kept = kept
+        self._max_sessions = max_sessions
         self._sessions: dict[Choice, deque[Session]] = {}
         self._passes: list[dict[Choice, list[list[float]]]] = []  # the rounds of each setting
 
@@ -124,13 +129,13 @@ class SideBySide:
                 failures[choice] = str(error) or "there is not enough memory"
         ready = [choice for choice in choices if choice in sessions]
         rounds: dict[Choice, list[list[float]]] = {choice: [] for choice in ready}
-        for feeds in self._settings:
+        for feeds in self._feeds:
             times = [Times() for _ in ready]
             runs = [sessions[choice].runner(feeds) for choice in ready]
             measure_pass(
                 runs,
                 times,
-                self._budget.turns * len(ready),
+                self._budget.turn_seconds * len(ready),
                 self._rng,
                 clock_for(choice.settings for choice in ready),
             )
@@ -144,34 +149,34 @@ class SideBySide:
         """The time of a choice divided by that of another one: the geometric mean of the settings,
         over all passes that contain both. Raises `ValueError` when none does.
         """
-        passes = self._with(choice, base)
+        passes = self._common_passes(choice, base)
         ratios = [
             ratio_of(
                 [rounds[choice][index] for rounds in passes],
                 [rounds[base][index] for rounds in passes],
                 self._seed,
             )
-            for index in range(len(self._settings))
+            for index in range(len(self._feeds))
         ]
         return mean_ratio(ratios)
 
     def count(self, choice: Choice, base: Choice) -> int:
         """Number of passes that contain both."""
-        return len(self._with(choice, base))
+        return len(self._common_passes(choice, base))
 
-    def _with(self, choice: Choice, base: Choice) -> list[dict[Choice, list[list[float]]]]:
+    def _common_passes(self, choice: Choice, base: Choice) -> list[dict[Choice, list[list[float]]]]:
         return [rounds for rounds in self._passes if choice in rounds and base in rounds]
 
     def _next(self, choice: Choice) -> Session:
         sessions = self._sessions[choice]
-        if len(sessions) < max(1, self._kept):
+        if len(sessions) < max(1, self._max_sessions):
             model, base_dir = self._make(choice.recipe)
             settings = choice.settings.safe_for(read_proto(model)[0])
             session = Session(model, settings, base_dir=base_dir)
-            session.run(self._settings[0])
+            session.run(self._feeds[0])
             sessions.append(session)
         sessions.rotate()
-        return sessions[0] if self._kept else sessions.pop()
+        return sessions[0] if self._max_sessions else sessions.pop()
 
 
 class Measurement:
@@ -190,11 +195,13 @@ class Measurement:
         self.runs: list[ReferenceRun] = [
             _first_run(candidates.source, setting) for setting in bench.each()
         ]
-        self._room = self._sessions_in_memory()
+        self._session_capacity = self._sessions_in_memory()
         # as many challengers as memory allows, in addition to the original and the best choice
-        at_once = max(1, min(Rules().at_once, self._room - 2))
-        self.rules = Rules(at_once=at_once)  # of the last passes
-        self.races = replace(HASTY if budget.is_small else self.rules, at_once=at_once)
+        challengers = max(1, min(Rules().max_challengers, self._session_capacity - 2))
+        self.rules = Rules(max_challengers=challengers)  # of the last passes
+        self.races = replace(
+            SHORT_RACES if budget.is_small else self.rules, max_challengers=challengers
+        )
 
     def _sessions_in_memory(self) -> int:
         """Number of sessions that half of the free memory holds."""
@@ -204,9 +211,15 @@ class Measurement:
 
     def meter(self) -> Meter:
         """A meter without measurements."""
-        kept = _MAX_SESSIONS if self._room >= _MAX_SESSIONS * (Rules().at_once + 2) else 0
-        settings = [run.feeds for run in self.runs]
-        return SideBySide(self.candidates.make, settings, self.budget, self._bench.seed, kept)
+        choices = Rules().max_challengers + 2
+        is_large_enough = self._session_capacity >= _MAX_SESSIONS * choices
+        return SideBySide(
+            self.candidates.make,
+            [run.feeds for run in self.runs],
+            self.budget,
+            self._bench.seed,
+            _MAX_SESSIONS if is_large_enough else 0,
+        )
 
     def study(self, recipes: Iterable[Recipe]) -> Facts:
         """The groups of patterns that apply in the models of some recipes, and the operators that
@@ -233,7 +246,12 @@ class Measurement:
         """Seconds of each operator in a run."""
         model, base_dir = self.candidates.make(recipe)
         options = replace(
-            self._bench, feeds=self.runs[0].feeds, dims={}, at=(), test_data=None, seconds=PROFILED
+            self._bench,
+            feeds=self.runs[0].feeds,
+            dims={},
+            at=(),
+            test_data=None,
+            seconds=PROFILE_SECONDS,
         )
         folders = {} if base_dir is None else {"": base_dir}
         operators = profile({"": model}, options, base_dirs=folders)[""]

@@ -78,7 +78,8 @@ class TuningReport(JsonResult):
         ),
         "precision=quantized refuted",
     )
-    trials: tuple[Trial, ...]  # the first one is the preset ``default``
+    # The first one is the preset ``default``, or the original if the preset cannot be used
+    trials: tuple[Trial, ...]
     changes: tuple[str, ...]
     label: str
     is_original: bool

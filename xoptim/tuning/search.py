@@ -55,17 +55,17 @@ class Meter(Protocol):
 class Rules:
     """The rules of a race."""
 
-    # number of passes from which a choice may be dropped; one that is much slower is dropped after
-    # the first
-    few: int = 2
+    # number of passes from which a choice may be dropped, except that a much slower one is dropped
+    # after the first pass; also the minimum number of passes of a confirmation
+    min_passes: int = 2
     # Number of passes from which a choice may be accepted. Two sessions of one model may differ by
     # a few percent, so an interval over fewer passes is too narrow
-    enough: int = 3
-    most: int = 4  # number of passes after which a race ends
-    # number of passes from which the confirmation of the result may end; it takes three times as
-    # many at most
-    last: int = 5
-    at_once: int = 4  # maximum number of challengers in a race
+    passes_to_accept: int = 3
+    max_passes: int = 4  # number of passes after which a race ends
+    # number of passes, with those of the search, from which the confirmation of the result may end;
+    # it takes three times as many at most
+    passes_to_confirm: int = 5
+    max_challengers: int = 4  # maximum number of challengers in a race
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class Search:
         """The next variations to measure, all of one stage; as many as fit into the time."""
         heat: list[Variation] = []
         for variation in variations:
-            is_full = len(heat) == self._rules.at_once or not self._meter.fits(
+            is_full = len(heat) == self._rules.max_challengers or not self._meter.fits(
                 self._runs(len(heat))
             )
             if is_full or (heat and variation.stage != heat[0].stage):
@@ -191,14 +191,19 @@ class Search:
                 )
         return heat
 
-    def _runs(self, others: int) -> int:
-        """Number of runs that a race takes if one challenger joins ``others``.
+    def _runs(self, challengers: int) -> int:
+        """Number of runs that a race takes if one more challenger joins; a run is one choice in one
+        pass.
 
-        A run is one choice in one pass. Most challengers leave early. The first one is tried even
-        if there is time for one pass only, which tells if it is among the finalists.
+        The original and the best choice take part. It is assumed that all challengers but one leave
+        as soon as the rules allow. The first challenger is tried even if there is time for one pass
+        only, which tells if it is among the finalists.
         """
         rules = self._rules
-        return (others + 3) * rules.few + 3 * (rules.enough - rules.few) if others else 3
+        if not challengers:
+            return 3
+        later_passes = rules.passes_to_accept - rules.min_passes
+        return (challengers + 3) * rules.min_passes + 3 * later_passes
 
     def _run_heat(self, heat: Sequence[Variation], result: SearchResult) -> None:
         race = Race(
@@ -270,7 +275,7 @@ class Race:
 
     def run(self) -> dict[Choice, Verdict]:
         """Measure until all challengers are decided, or the rules or the time end the race."""
-        while self.passes < self._rules.most:
+        while self.passes < self._rules.max_passes:
             challengers = [
                 choice for choice, verdict in self._verdicts.items() if verdict == "undecided"
             ]
@@ -288,12 +293,12 @@ class Race:
         ratios = {choice: self._meter.ratio(choice, self._bases[1]) for choice in challengers}
         leader = min(challengers, key=lambda choice: ratios[choice].value, default=None)
         for choice, ratio in ratios.items():
-            if self.passes < self._rules.few:
+            if self.passes < self._rules.min_passes:
                 if ratio.value > 1.0 + MARGIN and is_slower(ratio):
                     self._verdicts[choice] = "not faster"
             elif ratio.value >= 1.0 or ratio.interval.low > 1.0 - GAIN:
                 self._verdicts[choice] = "not faster"
-            elif self.passes >= self._rules.enough and is_faster(ratio):
+            elif self.passes >= self._rules.passes_to_accept and is_faster(ratio):
                 self._verdicts[choice] = "faster"
             elif (
                 leader is not None
@@ -315,24 +320,24 @@ def confirm(
     """
     choices = list(dict.fromkeys((original, *finalists)))
     ratios: dict[Choice, Ratio] = {}
-    for passes in range(1, 3 * rules.last + 1):
+    for passes in range(1, 3 * rules.passes_to_confirm + 1):
         failures = meter.measure(choices)
         if failures:
             raise XoptimError(
                 f"a model that was measured before does not run: {next(iter(failures.values()))}"
             )
         ratios = {choice: meter.ratio(choice, original) for choice in finalists}
-        are_enough = min(meter.count(choice, original) for choice in finalists) >= rules.last
+        passes_so_far = min(meter.count(choice, original) for choice in finalists)
         leader = min(finalists, key=lambda choice: ratios[choice].value)
         lags = [
             meter.ratio(choice, leader) for choice in finalists if choice not in (leader, original)
         ]
         is_clear = (
-            are_enough
+            passes_so_far >= rules.passes_to_confirm
             and all(map(_is_clear, ratios.values()))
             and not any(map(_is_borderline, lags))
         )
-        if passes >= rules.few and (is_clear or not meter.fits(len(choices))):
+        if passes >= rules.min_passes and (is_clear or not meter.fits(len(choices))):
             break
     return ratios
 
@@ -352,19 +357,21 @@ def _is_borderline(ratio: Ratio) -> bool:
 
 
 def finalists(result: SearchResult, start: Choice, nodes: Callable[[Choice], int]) -> list[Choice]:
-    """The choices among which the last passes decide, the simpler ones first: the start and the two
-    fastest others.
+    """The choices among which the last passes decide, the simpler ones first.
 
-    A choice that was not accepted for want of time may be one of them. Float32 is simpler than
-    quantized; among quantized models, the settings of the start are simpler, then fewer nodes. If
-    the best is quantized, the simplest of its scheme that may be as fast is added.
+    These are the start, the best choice of the search, and the two fastest ones, which may have
+    lacked only the time to be accepted. If the best choice is quantized, the simplest choice of its
+    scheme that is not measurably slower is added.
+
+    Float32 is simpler than quantized. Among quantized models, the settings of the start are
+    simpler, then fewer nodes.
     """
-    measured = {trial.choice: trial.ratio for trial in result.trials if trial.ratio is not None}
-    eligible = ("faster", "behind", "undecided")
+    ratios = {trial.choice: trial.ratio for trial in result.trials if trial.ratio is not None}
+    eligible_verdicts = ("faster", "behind", "undecided")
     choices = [
         trial.choice
         for trial in result.trials
-        if trial.choice in measured and trial.verdict in eligible
+        if trial.choice in ratios and trial.verdict in eligible_verdicts
     ]
 
     def order(choice: Choice) -> tuple[bool, bool, int]:
@@ -372,43 +379,46 @@ def finalists(result: SearchResult, start: Choice, nodes: Callable[[Choice], int
             return False, False, 0
         return True, choice.settings != start.settings, nodes(choice)
 
-    fastest = sorted(choices, key=lambda choice: measured[choice].value)[:2]
-    contenders = {start, result.best, *fastest}
-    if result.best.recipe.scheme is not None and result.best in measured:
-        limit = measured[result.best].interval.high
+    two_fastest = sorted(choices, key=lambda choice: ratios[choice].value)[:2]
+    contenders = {start, result.best, *two_fastest}
+    if result.best.recipe.scheme is not None and result.best in ratios:
+        limit = ratios[result.best].interval.high
         same_scheme = [
-            choice for choice in measured if choice.recipe.scheme == result.best.recipe.scheme
+            choice for choice in ratios if choice.recipe.scheme == result.best.recipe.scheme
         ]
         contenders.add(
             min(
-                (choice for choice in same_scheme if measured[choice].interval.low <= limit),
+                (choice for choice in same_scheme if ratios[choice].interval.low <= limit),
                 key=order,
             )
         )
-    others = (choice for choice in measured if choice in contenders and choice != start)
-    return [start, *sorted(others, key=order)]
+    challengers = (choice for choice in ratios if choice in contenders and choice != start)
+    return [start, *sorted(challengers, key=order)]
 
 
 def ranking(
     finalists: Sequence[Choice],
-    final: Mapping[Choice, Ratio],
-    others: Sequence[tuple[Choice, Ratio]],
+    final_ratios: Mapping[Choice, Ratio],
+    all_ratios: Sequence[tuple[Choice, Ratio]],
     compare: Callable[[Choice, Choice], Ratio],
 ) -> list[Choice]:
     """The choices that are not slower than the original, in the order in which they are preferred.
 
-    Measurably faster finalists come first. Those not known to be slower than the fastest by the
-    margin precede, the simpler ones first; the others follow by their time. Choices with the
-    settings of the start, the first finalist, come last, the smallest model first.
+    1. Finalists that are measurably faster than the original, in the order of ``finalists``. Those
+       that are measurably slower than the fastest one, by more than the margin, come after the
+       rest, by their time.
+    2. Choices that are not measurably slower than the original and have the settings of the first
+       finalist, in the order of ``all_ratios``.
 
     Args:
         finalists: the simpler ones first.
-        final: their times divided by the one of the original, measured in the end.
-        others: all choices that were measured, the smallest model first.
+        final_ratios: their times divided by the time of the original, after the last passes.
+        all_ratios: all choices that were measured, with their ratios to the original, the smallest
+            model first.
         compare: the time of a finalist divided by the time of another one, measured side by side.
     """
-    faster = [choice for choice in finalists if is_faster(final[choice])]
-    fastest = min(faster, key=lambda choice: final[choice].value, default=None)
+    faster = [choice for choice in finalists if is_faster(final_ratios[choice])]
+    fastest = min(faster, key=lambda choice: final_ratios[choice].value, default=None)
 
     def lag(choice: Choice) -> float:
         """The time of a finalist divided by that of the fastest; 1 if it may be as fast."""
@@ -420,7 +430,7 @@ def ranking(
         )
 
     faster.sort(key=lag)
-    pairs = [(choice, final.get(choice, ratio)) for choice, ratio in others]
+    pairs = [(choice, final_ratios.get(choice, ratio)) for choice, ratio in all_ratios]
     usable = [
         choice
         for choice, ratio in pairs

@@ -27,7 +27,9 @@ SECONDS: Final = 120.0
 
 @dataclass(frozen=True, slots=True)
 class SpeedCheck(JsonResult):
-    """The measurements of ``--only-if-faster``; ``ratio`` is about the model that is kept.
+    """The measurements of ``--only-if-faster``.
+
+    In JSON, ``ratio`` and ``interval`` are about the model that is kept.
 
     Attributes:
         before: the ratio with all patterns.
@@ -87,35 +89,41 @@ def keep_if_not_slower(
     for culprit in verified.dropped:
         options = culprit.avoided_by(options)
     on_step("measuring")
-    same_feeds = replace(options, drop_unused_inputs=False)  # for all models that are measured
-    trusts = bench.assume_from_model or options.assume_from_model
-    bench = replace(bench, assume=(*bench.assume, *options.assume), assume_from_model=trusts)
-    measurement = Measurement(
-        Candidates(source, same_feeds, inline=how.load.inline), bench, Budget(SECONDS)
+    bench = replace(
+        bench,
+        assume=(*bench.assume, *options.assume),
+        assume_from_model=bench.assume_from_model or options.assume_from_model,
     )
+    # All models that are measured keep their inputs, so that they get the same feeds.
+    candidates = Candidates(
+        source, replace(options, drop_unused_inputs=False), inline=how.load.inline
+    )
+    measurement = Measurement(candidates, bench, Budget(SECONDS))
     result = replace(measurement.original, recipe=Recipe())
     meter = measurement.meter()
     before = confirm(measurement.original, [result], meter, measurement.rules)[result]
     if not is_slower(before):
         return verified, SpeedCheck(before, before)
-    kept, after = _without_slower(measurement, result, meter, on_step)
+    choice, ratio = _without_slower(measurement, result, meter, on_step)
     final_options = replace(
-        measurement.candidates.options(kept.recipe), drop_unused_inputs=options.drop_unused_inputs
+        candidates.options(choice.recipe), drop_unused_inputs=options.drop_unused_inputs
     )
-    faster = optimize_verified(source, final_options, how)
-    faster.dropped = verified.dropped + faster.dropped
-    return faster, SpeedCheck(
-        before, after, tuple(sorted(kept.recipe.without)), not kept.recipe.rewrites
+    final_model = optimize_verified(source, final_options, how)
+    final_model.dropped = verified.dropped + final_model.dropped
+    return final_model, SpeedCheck(
+        before, ratio, tuple(sorted(choice.recipe.without)), not choice.recipe.rewrites
     )
 
 
 def _without_slower(
     measurement: Measurement, result: Choice, meter: Meter, on_step: Callable[[str], object]
 ) -> tuple[Choice, Ratio | None]:
-    """A choice that is not slower than the original, the one that the search found or one without
-    any group, and its ratio; the original where both are slower.
+    """A choice that is not slower than the original, and its ratio.
+
+    It is the result of the search, or else the choice without all groups of patterns. If both are
+    slower, the original is returned, without a ratio.
     """
-    on_step("it is slower: looking for the reason")
+    on_step("the result is slower: looking for the reason")
     facts = measurement.study([result.recipe])
 
     def is_enough(choice: Choice) -> bool:

@@ -108,14 +108,18 @@ class StartupSearch:
     def meter(self, seed: int) -> Meter:
         """A meter of the runs, whose sessions are made anew for each pass."""
         feeds = [reference.runs[0].feeds for reference in self.baselines]
-        return SideBySide(lambda _: self._model, feeds, Budget(_BUDGET), seed, kept=0)
+        return SideBySide(lambda _: self._model, feeds, Budget(_BUDGET), seed, max_sessions=0)
 
     def run(self) -> SessionSettings:
         """The defaults, changed by the first accepted candidate of each kind."""
         settings = self._defaults
         for candidates in (_levels, _prepacking):
-            accepted = (new for new in candidates(settings) if self._is_accepted(new, settings))
-            settings = next(accepted, settings)
+            accepted_candidates = (
+                candidate
+                for candidate in candidates(settings)
+                if self._is_accepted(candidate, settings)
+            )
+            settings = next(accepted_candidates, settings)
         return replace(settings, threads=self._threads).safe_for(self._proto)
 
     def _is_accepted(self, settings: SessionSettings, base: SessionSettings) -> bool:

@@ -55,8 +55,8 @@ class Tuned:
         Args:
             target: the file of the model.
             external: see `xoptim.save`.
-            in_place: the original is in the target, so that its former file of weights is removed,
-                unless another model in the folder names it.
+            in_place: whether the target is the file of the original. The file of external data that
+                the original used is then removed, unless another model in the folder uses it.
         """
         path = Path(target)
         files = {settings_path(path): settings_text(self.settings).encode()}
@@ -166,7 +166,7 @@ class Tuner:
         seconds += perf_counter()
         # For the original and the finalists in the end, and one more verification, which may take a
         # little longer.
-        self._measurement.budget.keep(1.5 * seconds, runs=4 * self._measurement.rules.few)
+        self._measurement.budget.keep(1.5 * seconds, runs=4 * self._measurement.rules.min_passes)
         reason = "" if failure is None else failure.summary()
         self._on_step("measuring")
         reason = reason or meter.measure([original, start]).get(start, "")
