@@ -1,6 +1,7 @@
 """Dynamic dimensions that are fixed inside are named."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -9,10 +10,13 @@ from xoptim.diagnose.dimensions import try_dimensions
 from xoptim.diagnose.export import diagnose_export
 from xoptim.graph.sources import Source
 from xoptim.verification import VerificationOptions
+from xoptim.verification.errors import RunStoppedError
+from xoptim.verification.inputs.feeding import RunPlan
 
 OPTIONS = VerificationOptions(assignments=1, extremes=False)
 CHUNK = """agraph (float[batch,seq,1] x) => (float[batch,16] y) <int64[2] row = {0, 16}> {
     y = Reshape(x, row) }"""
+SQUARE = "agraph (float[n,64] x) => (float[n,n] y) { t = Transpose(x) y = MatMul(x, t) }"
 PAST = """agraph (float[batch,seq] x, float[batch,past] p, float[batch,total] mask)
     => (float[?,?] y) { c = Concat <axis = 1> (p, x) y = Add(c, mask) }"""
 
@@ -44,6 +48,22 @@ def test_an_assignment_that_fails_is_tried_once(monkeypatch: pytest.MonkeyPatch)
     try_dimensions(parse("agraph (float[n] x) => (float[n] y) { y = Relu(x) }"), None, OPTIONS)
     assert trials
     assert len(trials) == len({*trials})
+
+
+def test_a_size_that_exceeds_the_memory_is_no_failure() -> None:
+    options = replace(OPTIONS, memory_limit=200_000)
+    (trial,) = try_dimensions(parse(SQUARE), None, options)
+    assert (trial.works, trial.fails, trial.error) == ([1, 2, 3, 16, 17, 24, 64, 128], [], "")
+
+
+def test_a_run_that_takes_too_long_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(_: object, plan: RunPlan, limit: float) -> None:
+        if plan.sizes["n"] >= 64:
+            raise RunStoppedError(f"a run was stopped after {limit:g} seconds")
+
+    monkeypatch.setattr("xoptim.diagnose.dimensions.run_plan", run)
+    (trial,) = try_dimensions(parse(SQUARE), None, OPTIONS)
+    assert (trial.works, trial.fails, trial.error) == ([1, 2, 3, 16, 17, 24], [], "")
 
 
 def test_a_model_that_does_not_run() -> None:

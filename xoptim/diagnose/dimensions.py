@@ -12,7 +12,7 @@ from typing import Final
 import onnx
 
 from xoptim.facts.json_results import JsonForm, JsonResult
-from xoptim.verification.errors import FeedError, RunError, shortened
+from xoptim.verification.errors import FeedError, RunError, RunStoppedError, shortened
 from xoptim.verification.inputs.dims import Sizes, open_dimensions
 from xoptim.verification.inputs.feeding import Feeding, run_plan
 from xoptim.verification.inputs.reference import run_reference
@@ -93,11 +93,17 @@ class _Trials:
         self.names = [name for name in self._purposes if name in self._base]
 
     def of(self, name: str) -> DimensionTrial:
-        """The trial of one dimension; dimensions that depend on it change as well."""
+        """The trial of one dimension; dimensions that depend on it change as well.
+
+        A size that takes too much memory or time here ends the trial, and counts as not tried.
+        """
         trial = DimensionTrial(name, [], [])
         for size in sorted({*_SIZES, self._base[name]}):
             start = time.perf_counter()
-            error = "" if size == self._base[name] else self._error(name, size)
+            try:
+                error = "" if size == self._base[name] else self._error(name, size)
+            except RunStoppedError:
+                break
             seconds = time.perf_counter() - start
             (trial.fails if error else trial.works).append(size)
             trial.error = trial.error or error
@@ -130,7 +136,12 @@ class _Trials:
         for is_gentle in self._feeding.gentle_flags:
             try:
                 self._need.check(sizes)
+            except RunError as failure:
+                raise RunStoppedError(str(failure)) from failure
+            try:
                 run_plan(self._session, self._feeding.plan(sizes, 0, is_gentle), _RUN_SECONDS)
+            except RunStoppedError:
+                raise
             except (FeedError, RunError) as failure:
                 error = error or shortened(str(failure))
             else:
