@@ -200,14 +200,16 @@ def _of_nodes(first: Graph, second: Graph) -> Iterator[Difference]:
     by_result = {name: node for node in added for name in node.output if name}
     matched: set[Node] = set()
     for node in removed:
-        twin = by_name.get(_name(node)) or next(
-            (by_result[name] for name in node.output if name in by_result), None
+        candidate_twins = (by_name.get(_name(node)), *map(by_result.get, node.output))
+        twins = (
+            twin
+            for twin in candidate_twins
+            if twin is not None
+            and twin not in matched
+            and (twin.domain, twin.op_type) == (node.domain, node.op_type)
         )
-        if (
-            twin is None
-            or twin in matched
-            or (twin.domain, twin.op_type) != (node.domain, node.op_type)
-        ):
+        twin = next(twins, None)
+        if twin is None:
             yield Difference("removed", "node", _name(node), _operator(node))
             continue
         matched.add(twin)
