@@ -53,6 +53,12 @@ def test_an_environment_is_made_once(commands: Commands, tmp_path: Path) -> None
     assert commands.calls[-1][-2] == "onnxruntime==1.30.1"
 
 
+@pytest.mark.parametrize("version", ["1.33rc1", "1.33.dev20260101", "1.33.0rc1"])
+def test_a_version_before_a_release_is_exact(commands: Commands, version: str) -> None:
+    python_with(version)
+    assert commands.calls[-1][-2] == f"onnxruntime=={version}"
+
+
 @pytest.mark.parametrize("lost", ["complete", "python"])
 def test_an_incomplete_environment_is_made_again(commands: Commands, lost: str) -> None:
     python = python_with("1.30")

@@ -15,6 +15,7 @@ from xoptim.system.machine import environment_with, python_in, this_python
 from xoptim.system.reading import make_own_folder
 
 _VERSION: Final = re.compile(r"\d+\.\d+(\.\d+)?((a|b|rc|\.dev)\d+)?", re.ASCII)
+_MINOR_VERSION: Final = re.compile(r"\d+\.\d+", re.ASCII)
 _OFFERED: Final = re.compile(r"from versions: ([^)]*)\)")
 _MAX_OFFERED: Final = 6
 """Maximum number of existing versions that a message names."""
@@ -84,7 +85,7 @@ def _make(folder: Path, version: str) -> None:
 
 
 def _requirement(version: str) -> str:
-    return f"onnxruntime=={version}{'.*' if version.count('.') == 1 else ''}"
+    return f"onnxruntime=={version}{'.*' if _MINOR_VERSION.fullmatch(version) else ''}"
 
 
 def _run(version: str, command: Sequence[str]) -> None:
