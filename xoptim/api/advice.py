@@ -1,4 +1,6 @@
-"""Advice in messages, and who reads it; for the command line."""
+"""Names of `xoptim.facts.advice` for the command line: messages name options as the shell or as
+Python takes them.
+"""
 
 from xoptim.facts.advice import (
     PYTHON as PYTHON,

@@ -46,7 +46,8 @@ class ValueDifference(JsonResult):
         operator: operator that produces it in the first model.
         node: name of its node there.
         comparison: the comparison of the two values.
-        is_first: whether all results that its node reads are equal.
+        is_first: whether no result that its node reads differs. Results that only one model has are
+            not compared.
     """
 
     __json__ = JsonForm(
@@ -57,7 +58,7 @@ class ValueDifference(JsonResult):
     operator: str
     node: str
     comparison: Comparison
-    is_first: bool  # only results that both models have are compared
+    is_first: bool
 
     def __str__(self) -> str:
         return (
@@ -118,10 +119,10 @@ def diff_values(
             f"the models do not run on the same values: input {inputs[0].name!r}: "
             f"{inputs[0].detail}"
         ) from error
-    return _different(names, values, models[0], checks)
+    return _value_differences(names, values, models[0], checks)
 
 
-def _different(
+def _value_differences(
     names: Sequence[str],
     values: Sequence[Mapping[str, Any]],
     model: Model,
@@ -224,8 +225,8 @@ def explain_run(
     """Like `explain`, for a run that may convert the model."""
     first_rewrites, provider = FirstRewrites(), run.get("provider", "cpu")
     builder = _prepared(model, after, first_rewrites, **run)
-    plain = partial(_prepared, model, None, **run)
-    matches = [] if after is None else _taken(plain, pattern, provider, first_rewrites, builder)
+    load = partial(_prepared, model, None, **run)
+    matches = [] if after is None else _lost_matches(load, pattern, provider, first_rewrites, builder)
     lost_matches = [match for match in matches if at is None or is_at(match, at)]
     try:
         explanations = explain_model(builder.model, pattern, at, provider=provider, limit=limit)
@@ -238,20 +239,23 @@ def explain_run(
     return [*explanations, *lost_matches]
 
 
-def _taken(
-    plain: Callable[[], GraphBuilder],
+def _lost_matches(
+    load: Callable[[], GraphBuilder],
     pattern: Item,
     provider: str,
     first_rewrites: FirstRewrites,
-    after: GraphBuilder,
+    builder: GraphBuilder,
 ) -> list[Explanation]:
-    """The matches of a pattern that are gone after other patterns were applied."""
+    """The matches of a pattern in the model as loaded that other patterns have removed.
+
+    ``load`` gives the model before optimization, and ``builder`` holds it afterwards.
+    """
     if any(not isinstance(rewrite, PatternOptimization) for rewrite in select(pattern)):
         return []
-    matches = find_in_model(plain().model, pattern, provider=provider)
+    matches = find_in_model(load().model, pattern, provider=provider)
     return first_rewrites.explain(
         matches,
-        {name for graph in after.model.graphs() for node in graph.nodes for name in node.output},
+        {name for graph in builder.model.graphs() for node in graph.nodes for name in node.output},
     )
 
 

@@ -39,7 +39,7 @@ Listener = Callable[[OptimizationReport], object]
 
 
 class ProvedChanges(OptimizationChanges, total=False):
-    """Fields of options, and whether rewrites are proved."""
+    """Fields of `OptimizationOptions`, and whether rewrites are proved."""
 
     prove: bool
 
@@ -93,7 +93,8 @@ def optimize(
         inline: replace calls of local functions by their bodies first.
         verify: run both models in ONNX Runtime and compare; a pattern that changes results is
             dropped, with a warning.
-        only_if_faster: measure, as `BenchOptions` say, and drop groups of patterns that slow it.
+        only_if_faster: measure, as `BenchOptions` say, and drop groups of patterns that make the
+            model slower.
         precision: quantize as ``xopt --precision`` does, within its tolerance.
         report: called with an `OptimizationReport`; or the file of a page with both graphs and
             every rewrite (``report="report.html"``, see `xoptim.report`).
@@ -118,7 +119,7 @@ def optimize(
         optimization=replace(settings, target=target or settings.target),
         plan=_plan(settings, verify, inline=inline, prove=prove),
         precision=precision,
-        keep_if_faster=_faster(settings, only_if_faster),
+        keep_if_faster=_speed_step(settings, only_if_faster),
     )
     return _optimized(Source(model), job, report)
 
@@ -202,17 +203,17 @@ def _plan(
         if isinstance(verify, VerificationOptions)
         else VerificationOptions(providers=(options.provider,))
     )
-    verifying = VerifyPlan(
+    verify_plan = VerifyPlan(
         checks=checks, whole=verify is not False, proves=prove, bisect=not options.strict
     )
-    return Plan(load=LoadPlan(inline=inline), verify=verifying)
+    return Plan(load=LoadPlan(inline=inline), verify=verify_plan)
 
 
-def _faster(options: OptimizationOptions, faster: bool | BenchOptions) -> NotSlower | None:
+def _speed_step(options: OptimizationOptions, request: bool | BenchOptions) -> NotSlower | None:
     """The step that drops patterns that make the result slower, if it is requested."""
-    if faster is False:
+    if request is False:
         return None
-    return tuning.NotSlower(BenchOptions(provider=options.provider) if faster is True else faster)
+    return tuning.NotSlower(BenchOptions(provider=options.provider) if request is True else request)
 
 
 def _result(
@@ -298,9 +299,9 @@ def verify(
             raise TypeError("use xoptim.integrations.torch.verify to compare with a torch module")
         model, checks = located(candidate, checks)
         return verification.functions.verify_function(original, model, checks)
-    first, checks = located(Source(original), checks)
-    second = candidate.original if candidate.kind == "path" else candidate.proto
+    reference, checks = located(Source(original), checks)
+    model = candidate.original if candidate.kind == "path" else candidate.proto
     checks = replace(checks, optimized_dir=candidate.base_dir or checks.optimized_dir)
     if precision is not None:
-        return verify_within(first, second, precision, checks)
-    return verification.verify_models(first, second, checks, on_step=on_step)
+        return verify_within(reference, model, precision, checks)
+    return verification.verify_models(reference, model, checks, on_step=on_step)

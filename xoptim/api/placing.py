@@ -10,7 +10,7 @@ from xoptim.targets import (
     Target,
     named,
     place as placed,
-    smallest_failing as smallest,
+    smallest_failing as find_smallest_failing,
 )
 from xoptim.targets.bisect import SECONDS
 from xoptim.targets.oracle import PATIENCE
@@ -65,7 +65,7 @@ def smallest_failing(
     smallest part so far.
     """
     source = Source(model)
-    return smallest(
+    return find_smallest_failing(
         source.proto,
         _target(target),
         _folder(source),

@@ -1,4 +1,6 @@
-"""Rules in text form, read from files, registered, or run alone one after the other."""
+"""Rules in text form: read from files, registered with the built-in patterns, or run by a
+`SubgraphRewriter` in place of these patterns.
+"""
 
 from collections.abc import Container, Iterable
 from pathlib import Path
@@ -184,8 +186,9 @@ class SubgraphRewriter:
             options: other options; the selection of patterns in them is ignored.
             **changes: as for `xoptim.optimize`, such as ``constant_folding=True``.
         """
-        off = {"constant_folding": False, "merge": False} if options is None else {}
-        return optimize(model, options, **{**off, **changes, "patterns": self._patterns or None})
+        defaults = {"constant_folding": False, "merge": False} if options is None else {}
+        settings = {**defaults, **changes, "patterns": self._patterns or None}
+        return optimize(model, options, **settings)
 
 
 def _rule(

@@ -19,14 +19,15 @@ REFERENCE: Final = "#/$defs/"
 
 
 @cache
-def _stored() -> dict[str, dict[str, Any]]:
-    stored: dict[str, dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))
-    return stored
+def _contents() -> dict[str, dict[str, Any]]:
+    """The documents and the definitions in `FILE`."""
+    contents: dict[str, dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))
+    return contents
 
 
 def schema_names() -> list[str]:
     """The names of the documents that have a schema, sorted."""
-    return sorted(_stored()["documents"])
+    return sorted(_contents()["documents"])
 
 
 def json_schema(name: str) -> dict[str, Any]:
@@ -46,16 +47,18 @@ def json_schema(name: str) -> dict[str, Any]:
     if name not in names:
         hint = suggestion(name, set(names), f"there are {', '.join(names)}", most=3)
         raise XoptimError(f"no JSON schema is called {name!r}; {hint}")
-    definitions = _stored()["definitions"]
-    schema: dict[str, Any] = deepcopy(_stored()["documents"][name])
-    used: dict[str, Any] = {}
-    _add_definitions(schema, definitions, used)
-    return with_properties({**schema, "$defs": used})
+    definitions = _contents()["definitions"]
+    schema: dict[str, Any] = deepcopy(_contents()["documents"][name])
+    references: dict[str, Any] = {}
+    _add_definitions(schema, definitions, references)
+    return with_properties({**schema, "$defs": references})
 
 
 def with_properties(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema that refers to a definition, with the properties of the object next to the
-    reference, where readers and generators of types look first.
+    """Copy ``type`` and ``properties`` of the definition that a schema refers to into the schema.
+
+    Type generators look for the properties of a document there, and not behind its ``$ref``. A
+    schema that refers to no definition stays as it is.
     """
     definitions = schema["$defs"]
     root = definitions.get(str(schema.get("$ref", "")).removeprefix(REFERENCE), {})
@@ -64,16 +67,18 @@ def with_properties(schema: dict[str, Any]) -> dict[str, Any]:
     return {**other_members, **object_members, "$defs": definitions}
 
 
-def _add_definitions(value: Any, definitions: Mapping[str, Any], used: dict[str, Any]) -> None:
-    """Add to ``used`` the definitions that a schema needs, in the order of their references."""
+def _add_definitions(
+    value: Any, definitions: Mapping[str, Any], references: dict[str, Any]
+) -> None:
+    """Add to ``references`` the definitions that a schema refers to, in order."""
     if isinstance(value, list):
         for item in value:
-            _add_definitions(item, definitions, used)
+            _add_definitions(item, definitions, references)
     if not isinstance(value, dict):
         return
     name = str(value.get("$ref", "")).removeprefix(REFERENCE)
-    if name and name not in used:
-        used[name] = deepcopy(definitions[name])
-        _add_definitions(used[name], definitions, used)
+    if name and name not in references:
+        references[name] = deepcopy(definitions[name])
+        _add_definitions(references[name], definitions, references)
     for item in value.values():
-        _add_definitions(item, definitions, used)
+        _add_definitions(item, definitions, references)

@@ -18,7 +18,7 @@ else:  # each start of ``xopt MODEL`` would take longer
 def measured_settings(
     model: onnx.ModelProto, base_dir: Path | None, bench: BenchOptions
 ) -> tuple[str, str]:
-    """The settings with which a model starts soonest, in one line, and as the text of their file.
+    """A summary of the session settings with which a model starts fastest, and their file as text.
 
     Args:
         model: the optimized model.
