@@ -10,7 +10,7 @@ from typing import Final
 from xoptim.system.reading import make_own_folder
 from xoptim.system.temporary import write_file
 
-_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
+_WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def cache_folder() -> Path | None:
@@ -39,12 +39,14 @@ def store(place: Path, contents: bytes) -> None:
     """
     make_own_folder(place.parent)
     _clear(place)
-    write_file(place, contents, syncs=False, mode=0o600)  # whatever the mask of the user is
+    write_file(place, contents, syncs=False, mode=0o600)  # private with any umask
 
 
 def _clear(place: Path) -> None:
-    """Remove anything but a regular file that others may not write."""
+    """Remove a link or a special file, and a file that other users may write: the new file would
+    keep its permissions.
+    """
     with suppress(FileNotFoundError):
         mode = place.lstat().st_mode
-        if not stat.S_ISREG(mode) or mode & _OTHERS:
+        if not stat.S_ISREG(mode) or mode & _WRITABLE_BY_OTHERS:
             place.unlink()

@@ -18,8 +18,8 @@ from xoptim.system.machine import end_text, kill_group, own_group, start_python
 _TAIL_BYTES: Final = 4096  # that are read from the end of the error output
 _PATIENCE: Final = 5.0
 """Seconds that a process has to end after it has closed its output."""
-_GONE: Final = (EOFError, OSError, pickle.UnpicklingError)
-"""Errors when the other process has ended."""
+_CHILD_GONE_ERRORS: Final = (EOFError, OSError, pickle.UnpicklingError)
+"""Errors of a pipe and of pickle when the other process has ended."""
 
 
 class ChildGoneError(Exception):
@@ -61,7 +61,7 @@ class Child:
             pickle.dump(question, self._process.stdin)
             self._process.stdin.flush()
             return pickle.load(self._process.stdout)
-        except _GONE:
+        except _CHILD_GONE_ERRORS:
             raise ChildGoneError from None
 
     def ask_last(self, question: object, seconds: float | None = None) -> Any:

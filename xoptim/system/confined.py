@@ -1,7 +1,8 @@
-"""Files in a folder, reached from its descriptor one name after another: no link is followed, and
-a name that becomes a link meanwhile leads nowhere else.
+"""Files in a folder that other processes may change: symbolic links below it are not followed.
 
-Windows has no such calls: there, the names are checked before and after a file is opened.
+Each component is opened relative to the descriptor of its parent (``dir_fd``, as ``openat`` does),
+so that a component that is replaced by a link meanwhile leads nowhere else. Windows has no
+``dir_fd``: there, the components are checked before and after a file is opened.
 """
 
 import errno
@@ -19,7 +20,7 @@ from xoptim.system.journal import JOURNAL
 from xoptim.system.temporary import PlaceError
 
 Parts: TypeAlias = tuple[str, ...]
-"""The names on the way from the folder to a file."""
+"""The path components from the folder to a file."""
 _HAS_DESCRIPTORS: Final = os.open in os.supports_dir_fd
 _BINARY: Final[int] = getattr(os, "O_BINARY", 0)
 _READ: Final = os.O_RDONLY | NO_LINK | _BINARY | getattr(os, "O_NONBLOCK", 0)
@@ -44,13 +45,17 @@ class Version(NamedTuple):
 
 
 class _Level(NamedTuple):
-    """A folder that is open; only its path where the system cannot open one."""
+    """A folder on the way to a file, held open while the file is accessed."""
 
-    handle: int
+    handle: int  # its descriptor; -1 where the system has no ``dir_fd``
     path: Path
 
     def at(self, name: str, *keys: str) -> tuple[str, dict[str, Any]]:
-        """A name in the folder, and the options of a function of `os` that finds it there."""
+        """The path and the options with which a function of `os` finds a file of this folder.
+
+        Without a descriptor, these are the absolute path and no options. ``keys`` are the names of
+        the options that take the descriptor, by default ``dir_fd``.
+        """
         if self.handle < 0:
             return str(self.path / name), {}
         return name, dict.fromkeys(keys or ("dir_fd",), self.handle)
@@ -140,7 +145,7 @@ class ConfinedFolder:
     def __init__(self, root: Path, handle: int = -1) -> None:
         self.root = root.resolve()
         self.handle = os.open(self.root, _FOLDER) if _HAS_DESCRIPTORS and handle < 0 else handle
-        self._named = root.absolute()
+        self._unresolved_root = root.absolute()
 
     def passed_on(self) -> dict[str, Any]:
         """The options of `subprocess.Popen` by which a process gets the descriptor."""
@@ -155,7 +160,7 @@ class ConfinedFolder:
         if "\0" in path or not _can_be_encoded(path):
             raise ValueError("no file can have this name")
         place = Path(os.path.normpath(self.root / path))
-        for root in (self.root, self._named):
+        for root in (self.root, self._unresolved_root):
             if place != root and place.is_relative_to(root):
                 parts = place.relative_to(root).parts
                 break

@@ -1,7 +1,7 @@
 """The current work of a process, for its parent; and the work that ended earlier processes.
 
-A kernel of a library may end the process. Its parent reads here what it was doing, and may start
-another one that skips it.
+A kernel of a library may end the process. The parent of the process then reads here which work
+ended it, and may start another process that skips this work.
 """
 
 import json
@@ -18,17 +18,17 @@ _MAX_SIZES: Final = 64
 
 
 class Crash(NamedTuple):
-    """The end of a process at work."""
+    """The work of a process: of one that runs, or of one that a signal has ended."""
 
-    step: str = ""
-    key: str = ""  # of the work, empty where it cannot be skipped
-    sizes: Mapping[str, int] = {}  # of the dynamic dimensions in that run
-    is_trial: bool = False  # whether the sizes were tried, and others would do
-    signal: str = ""
+    step: str = ""  # the step of the command, for messages
+    key: str = ""  # identifies the work; empty where another process cannot skip it
+    sizes: Mapping[str, int] = {}  # of the dynamic dimensions, where a model runs
+    is_trial: bool = False  # whether a search chose the sizes, and may choose others instead
+    signal: str = ""  # name of the signal that ended the process; empty while it runs
 
     def covers(self, sizes: Mapping[str, int]) -> bool:
-        """Whether a trial of sizes is skipped: none is larger than in the one that ended the
-        process.
+        """Whether a trial with ``sizes`` is skipped: it would be no larger, in any dimension, than
+        the trial that ended the process.
         """
         return (
             self.is_trial
@@ -42,7 +42,7 @@ class Watch:
 
     def __init__(self) -> None:
         self._memory: mmap.mmap | None = None
-        self._now = Crash()
+        self._work = Crash()
         self.crashes: list[Crash] = []
         """The work that ended earlier processes."""
 
@@ -64,23 +64,23 @@ class Watch:
     @contextmanager
     def at(self, sizes: Mapping[str, int], *, is_trial: bool = False) -> Iterator[None]:
         """Note the sizes with which models are run meanwhile."""
-        before = self._now
+        outer_work = self._work
         if len(sizes) <= _MAX_SIZES:
-            self._write(before._replace(sizes=dict(sizes), is_trial=is_trial))
+            self._write(outer_work._replace(sizes=dict(sizes), is_trial=is_trial))
         try:
             yield
         finally:
-            self._write(before)
+            self._write(outer_work)
 
     @contextmanager
     def doing(self, key: str) -> Iterator[None]:
         """Note work that is done meanwhile, and that another process could skip."""
-        before = self._now
-        self._write(before._replace(key=key))
+        outer_work = self._work
+        self._write(outer_work._replace(key=key))
         try:
             yield
         finally:
-            self._write(before)
+            self._write(outer_work)
 
     def end_of(self, key: str) -> str:
         """The signal that ended an earlier process at some work; empty for other work."""
@@ -98,11 +98,11 @@ class Watch:
         except (ValueError, TypeError):  # it ended while it wrote
             return Crash()
 
-    def _write(self, now: Crash) -> None:
-        self._now = now
+    def _write(self, work: Crash) -> None:
+        self._work = work
         if self._memory is not None:
-            raw = json.dumps(now).encode()
-            raw = raw if len(raw) <= _MAX_BYTES else json.dumps(Crash(now.step)).encode()
+            raw = json.dumps(work).encode()
+            raw = raw if len(raw) <= _MAX_BYTES else json.dumps(Crash(work.step)).encode()
             self._memory[:] = raw.ljust(_MAX_BYTES, b"\0")
 
 

@@ -1,6 +1,6 @@
 """A process that ends with the one that has started it.
 
-No library is loaded here, so that a command can run in a copy of the process.
+No library is loaded here, so that a command can run in a fork of the process.
 """
 
 import os

@@ -81,7 +81,7 @@ def is_own(path: Path) -> bool:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Give a file a second name within its folder, or copy it where the disk has no such names.
+    """Hard-link a file to ``target``, or copy it where the file system has no hard links.
 
     Raises `OSError`.
     """
@@ -124,16 +124,17 @@ def copy_open_range(
     # the end of a file reads like a hole
     if os.fstat(stream.fileno()).st_size < start + length:
         raise OSError(errno.EIO, f"{stream.name!r} was truncated while it was copied")
-    for first, size in _data_ranges(stream.fileno(), start, length):
+    for position, size in _data_ranges(stream.fileno(), start, length):
+        target_position = offset + position - start
         copied_bytes = _copy_in_kernel(
-            stream.fileno(), first, size, target.fileno(), offset + first - start
+            stream.fileno(), position, size, target.fileno(), target_position
         )
-        stream.seek(first + copied_bytes)
+        stream.seek(position + copied_bytes)
         while copied_bytes < size:
             chunk = stream.read(min(_CHUNK, size - copied_bytes))
             if not chunk:
                 raise OSError(errno.EIO, f"{stream.name!r} was truncated while it was copied")
-            write_at(target, offset + first - start + copied_bytes, memoryview(chunk))
+            write_at(target, target_position + copied_bytes, memoryview(chunk))
             copied_bytes += len(chunk)
 
 
@@ -153,12 +154,12 @@ def write_at(stream: BinaryIO, offset: int, data: memoryview) -> None:
 
 
 def check_space(folder: Path, size: int) -> None:
-    """Raise `OSError` unless the disk of a folder has room for some bytes."""
-    free = shutil.disk_usage(folder).free
-    if size > free:
+    """Raise `OSError` unless the disk of a folder has ``size`` free bytes."""
+    free_bytes = shutil.disk_usage(folder).free
+    if size > free_bytes:
         raise OSError(
             errno.ENOSPC,
-            f"{os.strerror(errno.ENOSPC)}: {size:,} bytes are needed, {free:,} are free",
+            f"{os.strerror(errno.ENOSPC)}: {size:,} bytes are needed, {free_bytes:,} are free",
         )
 
 

@@ -1,5 +1,5 @@
-"""The temporary files of this process, and the files that they become, for the end of a command
-that was interrupted.
+"""The temporary files of this process, and the files that they become. A command that is
+interrupted removes the temporary files, and reports which files it has written.
 
 A process that waits for this one can also read the journal, and remove the files of a process that
 was killed.
@@ -32,18 +32,17 @@ class _Identity(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """A temporary file or folder, its identity, and, where it becomes another file, that file and
-    the last one of its group.
-    """
+    """A temporary file or folder."""
 
     path: Path
     identity: _Identity
-    final: Path | None = None
+    final: Path | None = None  # the place to which the file is moved, if it is
+    # the last file that is moved of the same group: its place, and its identity
     last: tuple[Path, _Identity] | None = None
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the file has become the other one."""
+        """Whether the file has been moved to ``final``."""
         return self.final is not None and _Identity.of(self.final) == self.identity
 
     @property

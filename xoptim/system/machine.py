@@ -23,7 +23,7 @@ from xoptim.system.signals import send_to_this_process
 
 _DEATH: Final = 1  # PR_SET_PDEATHSIG
 _PERTURB: Final = -6  # M_PERTURB
-_BYTES: Final = itertools.cycle(range(0x70, 0x80))
+_FILL_BYTES: Final = itertools.cycle(range(0x70, 0x80))
 _MAX_WAIT: Final = 1e6  # seconds
 
 
@@ -41,8 +41,8 @@ def start_python(
 ) -> subprocess.Popen[bytes]:
     """Start a process of this Python that runs code with some words as its arguments.
 
-    Neither it nor its children import from the current folder, where modules may have any name:
-    they have ``-P``, or the variable for it. ``PYTHONPATH`` still counts. ``prefix`` begins the
+    ``-P`` keeps the process, and ``PYTHONSAFEPATH`` its children, from importing modules of the
+    current folder, which may have any name. ``PYTHONPATH`` still counts. ``prefix`` begins the
     command line; ``options`` are the parameters of `subprocess.Popen`.
     """
     command = [*prefix, this_python(), "-P", "-c", code, *words]
@@ -115,15 +115,15 @@ def filled_memory() -> Iterator[None]:
     Read as floats, the bytes are large numbers. Small pieces of memory that the process has just
     freed are not filled; without GNU's C library, nothing is.
     """
-    change = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    if change is None:
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is None:
         yield
         return
-    change(_PERTURB, 0xFF ^ next(_BYTES))  # it fills with the complement
+    mallopt(_PERTURB, 0xFF ^ next(_FILL_BYTES))  # malloc fills with the complement
     try:
         yield
     finally:
-        change(_PERTURB, 0)
+        mallopt(_PERTURB, 0)
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
@@ -144,9 +144,7 @@ def end_this_process() -> None:
 
 
 def on_request_to_end(handler: Callable[..., None]) -> None:
-    """Call a function when this process is asked to end, unless its parent ignores such requests:
-    they stay ignored.
-    """
+    """Call a function at SIGTERM, unless the parent of this process ignores SIGTERM."""
     if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:
         signal.signal(signal.SIGTERM, handler)
 
@@ -201,7 +199,7 @@ def release_memory() -> None:
 
 
 CAN_COPY: Final = sys.platform == "linux"
-"""Whether a process can be copied: libraries of macOS do not work in copies."""
+"""Whether a process can continue in a fork: libraries of macOS do not work in forks."""
 
 
 @contextmanager
@@ -217,28 +215,28 @@ def same_signals() -> Iterator[None]:
 def end_idle_threads() -> None:
     """End the threads that OpenBLAS starts when numpy is loaded.
 
-    OpenBLAS ends them before a process is copied, and starts them again when it computes.
+    OpenBLAS ends them before a fork, and starts them again when it computes.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of threads
-        copy = os.fork()
-    if not copy:
+        pid = os.fork()
+    if not pid:
         os._exit(0)
-    os.waitpid(copy, 0)
+    os.waitpid(pid, 0)
 
 
 def continue_in_copy(on_crash: Callable[[int], None]) -> bool:
-    """Continue in a copy of this process, so that a crash costs no new start: the next copy
-    replaces it.
+    """Continue in a fork of this process. After a crash, another fork replaces it: no library is
+    loaded again.
 
-    Only on Linux: libraries of macOS do not work in copies.
+    Only on Linux: libraries of macOS do not work in forks.
 
     Args:
-        on_crash: called in this process with the exit code of a copy that crashed.
+        on_crash: called in this process with the exit code of a fork that crashed.
 
     Returns:
-        True in a copy, and where the system makes none; False in this process when a copy ended
-        well.
+        True in a fork, and in this process on other systems; False in this process when a fork has
+        ended with exit code 0.
     """
     while sys.platform == "linux":
         worker = os.fork()
@@ -270,9 +268,9 @@ def end_of_child(
         goes_on: whether another child follows one that ended so.
 
     Returns:
-        ``None`` in a child, and in this process when it has no child. There is none on other
-            systems than Linux, and none if there are other threads, also those of a library: they
-            would receive the signals instead of this thread.
+        The end of the last child; ``None`` in a child, and in this process if no child is started.
+            None is started on other systems than Linux, or while other threads run, also those of
+            a library: they would receive the signals instead of this thread.
     """
     if sys.platform != "linux" or len(list(Path("/proc/self/task").iterdir())) > 1:
         return None
@@ -283,7 +281,7 @@ def end_of_child(
     ]
     watched = {signal.SIGCHLD, *requests}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
-    # a parent that ignores it would leave nothing to wait for
+    # an ignored SIGCHLD, which a parent passes on, would leave no child to wait for
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     while True:
         child = os.fork()
@@ -340,8 +338,8 @@ def instructions() -> frozenset[str] | None:
 
 
 def clock_of_thread() -> Callable[[], float]:
-    """A clock of the processor time of the calling thread, in seconds; on Windows, which counts it
-    in long steps, of time.
+    """A clock of the processor time of the calling thread, in seconds. On Windows, which counts
+    processor time in long steps, a clock of elapsed time.
     """
     return time.perf_counter if sys.platform == "win32" else time.thread_time
 
@@ -376,7 +374,7 @@ _GROUPS: Final = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
     ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
 )
-_ROOT = Path("/")
+_ROOT = Path("/")  # of the files that `_read` reads; tests set another folder
 
 
 def require_memory(size: int) -> None:
@@ -396,7 +394,7 @@ def available_memory() -> int | None:
     """Bytes that this process can still allocate, ``None`` where the system does not report them
     (not Linux).
     """
-    free = [
+    limits = [
         size
         for size in (
             _bytes_of("/proc/meminfo", "MemAvailable"),
@@ -405,7 +403,7 @@ def available_memory() -> int | None:
         )
         if size is not None
     ]
-    return max(min(free), 0) if free else None
+    return max(min(limits), 0) if limits else None
 
 
 def data_size() -> int | None:
@@ -439,13 +437,13 @@ def limit_data(size: int, *, for_good: bool = False) -> Callable[[], None] | Non
     """
     if resource is None:
         return None
-    before: tuple[int, int] = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = size if before[1] == resource.RLIM_INFINITY else min(size, before[1])
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = size if hard == resource.RLIM_INFINITY else min(size, hard)
     try:
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit if for_good else before[1]))
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit if for_good else hard))
     except (OSError, ValueError):  # a container may forbid it
         return None
-    return lambda: resource.setrlimit(resource.RLIMIT_DATA, before)
+    return lambda: resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
 def _left_in_group() -> list[int]:

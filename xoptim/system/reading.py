@@ -25,7 +25,7 @@ _FLAGS: Final[int] = (
 _CHUNK: Final = 1 << 16
 _STANDARD_INPUT: Final = Path("/dev/stdin")
 _DESCRIPTORS: Final = (Path("/dev/fd"), Path("/proc/self/fd"))
-_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+_OPEN_TO_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 _KINDS: Final = {
     stat.S_IFIFO: "a pipe",
@@ -75,8 +75,10 @@ def read_file(path: Path, max_bytes: int = MAX_TEXT) -> bytes:
 
 
 def read_own_file(path: Path, max_bytes: int) -> bytes:
-    """As `read_file`, for a file that only the user can have written: no link, and neither it nor
-    its folder belongs to another user or is writable by one.
+    """As `read_file`, for a file that only the user can have written.
+
+    Raises `OSError` for a symbolic link, and where the file or its folder belongs to another user
+    or may be written by one.
     """
     check_own_file(path)
     with open_file(path, NO_LINK) as stream:
@@ -100,7 +102,7 @@ def make_own_folder(path: Path) -> None:
     """Make a folder that only the user can enter; one that exists has to be the user's."""
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
     _check_user(path, path.stat())
-    if hasattr(os, "getuid") and path.stat().st_mode & _OTHERS:
+    if hasattr(os, "getuid") and path.stat().st_mode & _OPEN_TO_OTHERS:
         path.chmod(0o700)
 
 

@@ -26,7 +26,7 @@ def send_to_this_process(number: int) -> None:
 _SIGNALS: Final = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
-_AGAIN: Final = 0.05
+_RETRY_DELAY: Final = 0.05
 """Seconds after which an exception that Python has ignored, as in a destructor, is raised again."""
 
 
@@ -82,8 +82,8 @@ class Ending:
 
     @contextmanager
     def insistently(self) -> Iterator[None]:
-        """Raise `Ended` where a library raised another error instead: during an import of an
-        extension, ImportError.
+        """Raise `Ended` where a library replaced it by another error, as the import of an extension
+        module does (ImportError).
         """
         try:
             yield
@@ -106,12 +106,14 @@ class Ending:
             raise self._raised
 
     def _ignored(self, unraisable: Any) -> None:
-        """Raise `Ended` again, and report other ignored errors, except a lack of memory: a message
-        follows.
+        """Raise `Ended` again, and report other ignored errors.
+
+        A MemoryError is not reported here: a command that runs out of memory says so itself.
         """
         if isinstance(unraisable.exc_value, Ended):
             self._raised = None
-            threading.Timer(_AGAIN, send_to_this_process, (unraisable.exc_value.number,)).start()
+            number = unraisable.exc_value.number
+            threading.Timer(_RETRY_DELAY, send_to_this_process, (number,)).start()
         elif not issubclass(unraisable.exc_type, MemoryError):
             sys.__unraisablehook__(unraisable)
 

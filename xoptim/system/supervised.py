@@ -24,7 +24,7 @@ class Ended:
     code: int  # exit code; minus the number of a signal that ended it
     out: str  # standard output
     err: str  # the end of standard error
-    seconds: float  # its time
+    seconds: float  # elapsed time of the command
     # the reason why the command was ended from outside; empty if it ended by itself
     cut_off: Literal["", "timeout", "not needed"] = ""
 
@@ -95,7 +95,7 @@ class Supervised:
     def _wait(
         self, deadline: float | None, is_needed: Callable[[], bool]
     ) -> tuple[int, Literal["", "timeout", "not needed"]]:
-        """Wait for the exit code, or until the process has to be ended, and why."""
+        """The exit code when the command ends, or 0 and the reason once it has to be ended."""
         while True:
             period = _PERIOD if deadline is None else min(_PERIOD, deadline - time.monotonic())
             code = self.code_within(max(period, 0))

@@ -20,8 +20,8 @@ class PlaceError(OSError):
 
 
 def place_of(target: Path) -> Path:
-    """The file to replace where the user named the target: the file that a symbolic link leads
-    to.
+    """The file to replace when a user names ``target`` as output: the file to which a symbolic link
+    leads, else ``target`` itself.
     """
     return Path(os.path.realpath(target)) if target.is_symlink() else target
 
@@ -76,7 +76,7 @@ def temporary(
     Remove it on an error. Raises `PlaceError` unless ``final`` is a regular file or missing.
 
     With ``syncs`` it is on the disk when the block ends, as is necessary before it replaces another
-    file. ``mode`` are the permissions of a new file, less the mask of the user.
+    file. ``mode`` are the permissions of a new file, before the umask.
     """
     check_place(final)
     # Only a part of the name, which may already have the maximal length.
@@ -84,7 +84,7 @@ def temporary(
     try:
         permissions = stat.S_IMODE(final.lstat().st_mode) & _PERMISSIONS
         handle = os.open(path, _NEW, 0o600)
-    except FileNotFoundError:  # a new file: the system applies the mask of the user
+    except FileNotFoundError:  # a new file: the system applies the umask
         permissions = -1
         handle = os.open(path, _NEW, mode)
     try:

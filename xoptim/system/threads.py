@@ -6,7 +6,7 @@ from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
 _ABANDONED: Final[list[threading.Event]] = []
-"""For each abandoned call, set when it ends after all."""
+"""An event for each abandoned call, set when the call ends after all."""
 _MOMENT: Final = 1.0  # seconds that a call has to stop after Ctrl-C
 
 
