@@ -42,12 +42,12 @@ def versions() -> dict[str, str]:
         for entry in entry_points(group=group)
         if entry.dist is not None
     }
-    own = {
+    main_packages = {
         "onnx": onnx.__version__,
         "onnxruntime": ort.__version__,
         "xoptim": package_version("xoptim"),
     }
-    return dict(sorted({**packs, **own}.items()))
+    return dict(sorted({**packs, **main_packages}.items()))
 
 
 def inputs_of(model: Path) -> list[Path]:
@@ -166,15 +166,15 @@ def _perform(job: Job, run: Callable[..., Ended]) -> JobAttempt:
     except OSError as error:
         path = error.filename or str(job.model)  # a read that fails has no name
         raise XoptimError(f"cannot read {path!r}: {error.strerror}") from error
-    before = job.before
+    earlier_record = job.before
     if (
         job.options.resume
-        and before is not None
-        and before.is_settled
-        and before.key == key
-        and _is_intact(job, before)
+        and earlier_record is not None
+        and earlier_record.is_settled
+        and earlier_record.key == key
+        and _is_intact(job, earlier_record)
     ):
-        return JobAttempt(before, was_done=True)
+        return JobAttempt(earlier_record, was_done=True)
     folder = Path(tempfile.mkdtemp(dir=job.workspace))
     target = folder / Path(job.name).name
     words = [
@@ -224,7 +224,8 @@ def _record_of(job: Job, outcome: Ended) -> Record:
         )
     if outcome.cut_off or outcome.code not in STATUS:
         if not outcome.cut_off and outcome.code > _SIGNALED and last_line.startswith(_ERROR):
-            return replace(record, error=last_line.removeprefix(_ERROR))  # says how it was ended
+            # the message of xopt names the signal
+            return replace(record, error=last_line.removeprefix(_ERROR))
         reason = outcome.cut_off or end_text(outcome.code)
         return replace(record, error=f"{reason}: {last_line}" if last_line else reason)
     status = STATUS[outcome.code]
@@ -260,14 +261,14 @@ def _comparisons(reports: list[dict[str, Any]]) -> str:
     """
     texts = []
     for report in reports:
-        largest = (report["largest"] or {}).get("max_abs")
+        max_abs = (report["largest"] or {}).get("max_abs")
         gap = gap_text(report.get("unreached", ()), report.get("uncounted", ""), are_named=True)
         text = report["status"]
         if report["status"] == "equal":
             text += f", {gap}" if gap else ""
             text += (
-                f", largest difference {largest:.2g}"
-                if isinstance(largest, float) and largest
+                f", largest difference {max_abs:.2g}"
+                if isinstance(max_abs, float) and max_abs
                 else ", no difference"
             )
         elif report["reason"]:

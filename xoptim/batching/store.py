@@ -34,7 +34,9 @@ _LOGGER = logging.getLogger("xoptim")
 
 
 class Store:
-    """The folder of a batch, an absolute path, open for one run; raises if another run has it open.
+    """The folder of a batch, an absolute path, open for one run.
+
+    Raises `BatchError` when another run has it open, or a file of its own cannot be written.
 
     Processes write into the folder `workspace` only. `publish` moves their files into place and
     adds the record, so that a file is never written by two attempts. When no run is open, a model
@@ -143,7 +145,9 @@ class Store:
 
 
 def _is_inside(folder: Path, name: str) -> bool:
-    """Whether a relative name is one for results in a folder, with all links resolved."""
+    """Whether a result may have a name: a relative path without ``..`` that, with all links
+    resolved, stays in the folder, and that is no file of the batch itself.
+    """
     path = Path(name)
     if (
         "\0" in name
