@@ -16,7 +16,7 @@ class CastLikePattern(EasyPatternOptimization):
     Why: ``like`` need not be computed for its type alone. Runtimes without a kernel for CastLike
     expand it into the same Cast.
     Refuses when:
-    1. the type is unknown.
+    1. the type of ``like`` is unknown.
     """
 
     min_opset = 15
@@ -28,7 +28,7 @@ class CastLikePattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         to = g.try_infer_type(m.like)
         if not to:  # (1)
-            return self.none(m.nodes[0], msg="the type is unknown")
+            return self.none(m.nodes[0], msg="the type of the second operand is unknown")
         return m.derive(to=to, same=g.try_infer_type(m.x) == to)
 
     def apply_pattern(self, g: PatternRewriter, x: str, to: int, same: bool) -> str:

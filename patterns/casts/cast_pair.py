@@ -103,11 +103,11 @@ class CastMovementCastPattern(_CastPair):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         source = g.try_infer_type(m.x)
-        back = m.middle in LOSSLESS.get(source, ()) and m.to == source
-        if not back:  # (1)
+        is_round_trip = m.middle in LOSSLESS.get(source, ()) and m.to == source
+        if not is_round_trip:  # (1)
             return self.none(m.nodes[0], msg="the Casts do not convert to a wider type and back")
-        has_none = has_kernel(g.provider, "", m.operator, source, g.main_opset) is False
-        if has_none and not runs(g, m.operator, m.x):  # (2)
+        lacks_kernel = has_kernel(g.provider, "", m.operator, source, g.main_opset) is False
+        if lacks_kernel and not runs(g, m.operator, m.x):  # (2)
             return self.none(m.nodes[1], msg=lambda: f"no kernel of {m.operator} for this type")
         return True
 
@@ -121,15 +121,15 @@ class CastMovementCastPattern(_CastPair):
     ) -> str:
         return str(getattr(g.op, operator)(x, *rest, **attributes))
 
-    _half = "agraph (float16[a,b] x) => (float16[b,a] y)"
-    _whole = (
+    _float16_header = "agraph (float16[a,b] x) => (float16[b,a] y)"
+    _int32_header = (
         "agraph (int32[a,b] x) => (int32[c,b] y) <int64[1] n = {1}, int64[1] m = {3}, "
         "int64[1] z = {0}>"
     )
     examples = Example.pairs(
-        f"{_half} {{ c = Cast <to = 1> (x) t = Transpose <perm = [1, 0]> (c) "
+        f"{_float16_header} {{ c = Cast <to = 1> (x) t = Transpose <perm = [1, 0]> (c) "
         "y = Cast <to = 10> (t) }",
         "{ y = Transpose <perm = [1, 0]> (x) }",
-        f"{_whole} {{ c = Cast <to = 7> (x) t = Slice(c, n, m, z) y = Cast <to = 6> (t) }}",
-        f"{_whole} {{ y = Slice(x, n, m, z) }}",
+        f"{_int32_header} {{ c = Cast <to = 7> (x) t = Slice(c, n, m, z) y = Cast <to = 6> (t) }}",
+        f"{_int32_header} {{ y = Slice(x, n, m, z) }}",
     )

@@ -26,7 +26,8 @@ class Float16FunctionPattern(EasyPatternOptimization):
     nine operators with Casts around each. Measured 0.7 of the time for Softmax and Gelu, and 0.1 to
     0.2 for LeakyRelu and PRelu.
     Refuses when:
-    1. an operand is not float16, or the provider has a kernel for it.
+    1. an operand is not float16, or onnxruntime's CPU provider has a float16 kernel or lacks the
+       float32 kernel.
     """
 
     phase = "target"
@@ -40,17 +41,16 @@ class Float16FunctionPattern(EasyPatternOptimization):
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        half, single = TensorProto.FLOAT16, TensorProto.FLOAT
-        kernels = [
-            has_kernel("cpu", "", m.operator, dtype, m.nodes[0].opset) for dtype in (half, single)
-        ]
-        lacks = {g.try_infer_type(name) for name in (m.x, *m.rest)} == {half} and kernels == [
-            False,
-            True,
-        ]
+        types = {g.try_infer_type(name) for name in (m.x, *m.rest)}
+        has_float16_kernel, has_float32_kernel = (
+            has_kernel("cpu", "", m.operator, dtype, m.nodes[0].opset)
+            for dtype in (TensorProto.FLOAT16, TensorProto.FLOAT)
+        )
+        needs_casts = has_float16_kernel is False and has_float32_kernel is True
         # (1)
-        return lacks or self.none(
-            m.nodes[0], msg="an operand is not float16, or the provider has a kernel for it"
+        return (types == {TensorProto.FLOAT16} and needs_casts) or self.none(
+            m.nodes[0],
+            msg="an operand is not float16, or a float16 kernel exists, or no float32 kernel",
         )
 
     def apply_pattern(
