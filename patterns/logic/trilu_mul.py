@@ -6,10 +6,10 @@ from .._grids import counted_from_end
 from .._nodes import is_op
 from .._shapes import MIRRORED
 
-_FIRST: Final = {"Greater": 1, "GreaterOrEqual": 0}
+_MIN_DIFFERENCES: Final = {"Greater": 1, "GreaterOrEqual": 0}
 """The smallest difference, column minus row, for which column > row or column >= row holds."""
-_LAST: Final = {"Less": -1, "LessOrEqual": 0}
-"""The largest difference for which column < row or column <= row holds."""
+_MAX_DIFFERENCES: Final = {"Less": -1, "LessOrEqual": 0}
+"""The largest difference, column minus row, for which column < row or column <= row holds."""
 
 
 class TriluMulPattern(PatternOptimization):
@@ -51,7 +51,7 @@ class TriluMulPattern(PatternOptimization):
                 else 0
             )
             is_upper = g.get_attribute(triangle, "upper", 1)
-            bound = (_FIRST if is_upper else _LAST).get(operator)
+            bound = (_MIN_DIFFERENCES if is_upper else _MAX_DIFFERENCES).get(operator)
             # (3)
             if not isinstance(k, int) or bound is None or (k < bound if is_upper else k > bound):
                 return self.none(triangle, msg="the triangle is not known to lie inside the mask")
