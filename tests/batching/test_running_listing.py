@@ -39,6 +39,11 @@ def test_what_is_found(folder: Path, source: str | list[str], names: list[str]) 
     assert all(path.is_file() for path in found.values())
 
 
+def test_weights_in_a_folder_are_no_model(folder: Path) -> None:
+    (folder / "in/sub/deep/c.onnx_data").touch()
+    assert list(find_models("in/sub/deep", folder / "out")) == ["c.onnx"]
+
+
 def test_a_list(folder: Path) -> None:
     """Relative to the current folder; a byte order mark is no part of the first path.
 

@@ -18,9 +18,8 @@ from xoptim.system.machine import CAN_COPY
 from xoptim.system.reading import read_file
 
 _SUFFIX: Final = ".onnx"
-"""Beginning of the suffixes of models: ``.onnx``, and the text forms ``.onnxtxt``, ``.onnxtext``
-and ``.onnxjson``.
-"""
+_SUFFIXES: Final = (_SUFFIX, ".onnxtxt", ".onnxtext", ".onnxjson")
+"""Suffixes of models. ``.onnx_data``, with which Hugging Face stores weights, is none."""
 
 
 def find_models(source: str | Path | Sequence[str | Path], output: Path) -> dict[str, Path]:
@@ -71,7 +70,7 @@ def _models_of(source: str, output: Path) -> tuple[Path, list[Path]]:
     if path.is_dir():
         return Path(os.path.abspath(path)), sorted(_walk(path, output))
     if path.is_file():
-        return _with_base([path] if path.suffix.startswith(_SUFFIX) else _lines(path))
+        return _with_base([path] if path.suffix in _SUFFIXES else _lines(path))
     if not glob.has_magic(source):
         raise BatchError(
             f"{source!r} is neither a folder, nor a file that lists models, nor a glob such as "
@@ -100,9 +99,7 @@ def _walk(folder: Path, output: Path) -> Iterator[Path]:
             if not n.startswith(".") and os.path.realpath(parent / n) != output_path
         ]
         yield from (
-            parent / n
-            for n in names
-            if not n.startswith(".") and Path(n).suffix.startswith(_SUFFIX)
+            parent / n for n in names if not n.startswith(".") and Path(n).suffix in _SUFFIXES
         )
 
 
@@ -126,7 +123,7 @@ def _with_base(paths: list[Path]) -> tuple[Path, list[Path]]:
 def _result_of(path: Path) -> Path:
     return (
         path.with_suffix(_SUFFIX)
-        if path.suffix.startswith(_SUFFIX)
+        if path.suffix in _SUFFIXES
         else path.with_name(f"{path.name}{_SUFFIX}")
     )
 
