@@ -64,6 +64,7 @@ def test_a_list(folder: Path) -> None:
         (["in/a.onnx", "in/a.onnxtxt"], "out", "would be written to the same file, 'a.onnx'"),
         (["in/a.onnx"], "in", "would replace a model"),
         ("in", "in/..", "would replace|there is no model"),
+        (["in/a.onnx", "in/\udcff.onnx"], "out", r"'in/\\udcff.onnx' is not valid UTF-8; rename"),
     ],
 )
 def test_what_cannot_be_used(

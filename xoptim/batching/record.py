@@ -101,7 +101,7 @@ class Record(JsonResult):
         return cls(**{**values, **lists})
 
 
-def _is_text(value: object) -> bool:
+def is_text(value: object) -> bool:
     """Whether a value is a text that can be encoded: JSON allows lone surrogates."""
     return isinstance(value, str) and value.encode(errors="replace").decode() == value
 
@@ -115,19 +115,17 @@ def _is_time(value: object) -> bool:
 
 
 def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
+    return isinstance(value, list) and all(map(is_text, value))
 
 
 def _are_named_texts(value: object) -> bool:
-    return isinstance(value, dict) and all(
-        _is_text(text) for pair in value.items() for text in pair
-    )
+    return isinstance(value, dict) and all(is_text(text) for pair in value.items() for text in pair)
 
 
 _MAX_NUMBER: Final = 1 << 63
 _REQUIRED: Final = ("model", "output", "status")
 _VALUES: Final[Mapping[str, Callable[[Any], bool]]] = {
-    **dict.fromkeys(("model", "output", "verdict", "error", "key"), _is_text),
+    **dict.fromkeys(("model", "output", "verdict", "error", "key"), is_text),
     **dict.fromkeys(("nodes_before", "nodes_after", "bytes_before", "bytes_after"), _is_count),
     "status": lambda value: isinstance(value, str) and value in _EXIT_CODES,
     "seconds": _is_time,

@@ -11,7 +11,7 @@ from typing import Final
 
 from xoptim.batching.job import Job, JobAttempt, perform, versions
 from xoptim.batching.options import BatchOptions
-from xoptim.batching.record import BatchError, BatchReport, BatchStep
+from xoptim.batching.record import BatchError, BatchReport, BatchStep, is_text
 from xoptim.batching.store import Store
 from xoptim.batching.workers import Workers, run_command
 from xoptim.system.machine import CAN_COPY
@@ -25,8 +25,8 @@ _SUFFIXES: Final = (_SUFFIX, ".onnxtxt", ".onnxtext", ".onnxjson")
 def find_models(source: str | Path | Sequence[str | Path], output: Path) -> dict[str, Path]:
     """The models of a source in order, by the path of the result relative to the batch's folder.
 
-    Raises `BatchError` when there is no model, when two would be written to the same file, or when
-    a result would replace a model.
+    Raises `BatchError` when there is no model, when a path is not valid UTF-8, when two models
+    would be written to the same file, or when a result would replace a model.
 
     Args:
         source: a folder, which is searched recursively (hidden folders excepted); a glob such as
@@ -44,6 +44,8 @@ def find_models(source: str | Path | Sequence[str | Path], output: Path) -> dict
     models: dict[str, Path] = {}
     for path in paths:
         absolute = Path(os.path.abspath(path))
+        if not is_text(str(absolute)):  # a record could not be written
+            raise BatchError(f"the path {str(path)!r} is not valid UTF-8; rename it")
         if not absolute.is_relative_to(base):
             raise BatchError(
                 f"{str(path)!r} is outside {str(base)!r}; use a glob without '..' after '*'"
