@@ -39,6 +39,11 @@ def test_what_is_found(folder: Path, source: str | list[str], names: list[str]) 
     assert all(path.is_file() for path in found.values())
 
 
+@pytest.mark.parametrize("source", ["in/sub/*.onnx", "in/sub/deep"])
+def test_results_above_the_models(folder: Path, source: str) -> None:
+    assert find_models(source, folder) == find_models(source, folder / "out") != {}
+
+
 def test_weights_in_a_folder_are_no_model(folder: Path) -> None:
     (folder / "in/sub/deep/c.onnx_data").touch()
     assert list(find_models("in/sub/deep", folder / "out")) == ["c.onnx"]

@@ -31,8 +31,8 @@ def find_models(source: str | Path | Sequence[str | Path], output: Path) -> dict
     Args:
         source: a folder, which is searched recursively (hidden folders excepted); a glob such as
             ``models/**/*.onnx``; a text file with one path per line (``#`` begins a comment),
-            relative to the current folder; or the paths of models. Folders and globs skip
-            ``output``.
+            relative to the current folder; or the paths of models. Folders and globs skip an
+            ``output`` below them.
         output: the folder of the batch.
     """
     if isinstance(source, (str, Path)):
@@ -81,14 +81,16 @@ def _models_of(source: str, output: Path) -> tuple[Path, list[Path]]:
     base_parts = list(
         path.parts[: next(index for index, part in enumerate(path.parts) if glob.has_magic(part))]
     )
-    matches = [Path(text) for text in glob.glob(source, recursive=True)]
+    base = Path(os.path.abspath(Path(*base_parts)))
+    models = [path for text in glob.glob(source, recursive=True) if (path := Path(text)).is_file()]
     output_path = os.path.realpath(output)
-    models = [
-        path
-        for path in matches
-        if path.is_file() and not Path(os.path.realpath(path.parent)).is_relative_to(output_path)
-    ]
-    return Path(os.path.abspath(Path(*base_parts))), sorted(models)
+    if not Path(os.path.realpath(base)).is_relative_to(output_path):
+        models = [
+            path
+            for path in models
+            if not Path(os.path.realpath(path.parent)).is_relative_to(output_path)
+        ]
+    return base, sorted(models)
 
 
 def _walk(folder: Path, output: Path) -> Iterator[Path]:
