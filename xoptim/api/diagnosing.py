@@ -194,8 +194,9 @@ def explain(
             within an optimization (``"default"``; ``""`` only cleans, folds constants and merges
             equal nodes); by default the model is not optimized.
         provider: execution provider that the model would be optimized for.
-        assume: assumptions about sizes and values, as for `OptimizationOptions`.
-        assume_from_model: also use the assumptions in the metadata of the model.
+        assume: assumptions about sizes and values, as for `OptimizationOptions`; without ``after``,
+            ignored for a `GraphBuilder`, which has its own.
+        assume_from_model: also use the assumptions in the metadata of the model; ignored likewise.
         limit: maximum number of refusals to return; all when ``None``, but 20 for a pattern that is
             tried at every node.
 
