@@ -93,8 +93,7 @@ def optimize(
         inline: replace calls of local functions by their bodies first.
         verify: run both models in ONNX Runtime and compare; a pattern that changes results is
             dropped, with a warning.
-        only_if_faster: measure, as `BenchOptions` say, and drop groups of patterns that make the
-            model slower.
+        only_if_faster: measure, as `BenchOptions` say; drop groups of patterns that slow the model.
         precision: quantize as ``xopt --precision`` does, within its tolerance.
         report: called with an `OptimizationReport`; or the file of a page with both graphs and
             every rewrite (``report="report.html"``, see `xoptim.report`).
