@@ -227,7 +227,9 @@ def explain_run(
     first_rewrites, provider = FirstRewrites(), run.get("provider", "cpu")
     builder = _prepared(model, after, first_rewrites, **run)
     load = partial(_prepared, model, None, **run)
-    matches = [] if after is None else _lost_matches(load, pattern, provider, first_rewrites, builder)
+    matches = (
+        [] if after is None else _lost_matches(load, pattern, provider, first_rewrites, builder)
+    )
     lost_matches = [match for match in matches if at is None or is_at(match, at)]
     try:
         explanations = explain_model(builder.model, pattern, at, provider=provider, limit=limit)
