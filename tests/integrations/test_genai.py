@@ -16,7 +16,7 @@ import pytest
 from tests.cli.command import runner, types_in
 from tests.meta.sources import ROOT
 from tests.patterns.attention.decoder import GROUPS, HEADS, PLAIN, SIZE, decoder
-from tests.support import parse
+from tests.support import parse, values_in
 from xoptim import ChoiceError, ModelError, optimize
 from xoptim.integrations.genai import (
     FILE,
@@ -107,7 +107,7 @@ def test_the_export_of_the_page(
     (command,) = re.findall(r"`(xopt decoder[^`]*--genai checkpoint)`", page)
     outcome = runner(capsys)(*command.split()[1:])
     assert outcome.code == 0, outcome
-    assert "GroupQueryAttention in 2 of 2 layers" in outcome.out
+    assert re.search("GroupQueryAttention .*2 of 2 ", outcome.out)
     assert "203 → 32" in outcome.out
 
 
@@ -259,7 +259,7 @@ WRONG: Final[Mapping[str, Sequence[object]]] = {
 @pytest.mark.parametrize("is_nested", [False, True])
 def test_settings_of_other_types(name: str, value: object, is_nested: bool, tmp_path: Path) -> None:
     settings = {"text_config": {name: value}} if is_nested else {name: value}
-    with pytest.raises(ChoiceError, match=rf"config\.json: {name} is .*, expected ") as caught:
+    with pytest.raises(ChoiceError, match=rf"config\.json: {name} ") as caught:
         config_of(model_of(), folder_with(tmp_path, **settings), "m.onnx")
     assert "\n" not in str(caught.value)
     assert len(str(caught.value).removeprefix(str(tmp_path))) < 250
@@ -276,13 +276,13 @@ def test_the_folder_of_another_model(
     assert caplog.messages == []
     config_of(model_of(), folder_with(tmp_path, **{name: number}), "model.onnx")
     (warning,) = caplog.messages
-    assert f"config.json: {name} is {number}, the model has {size}; if it belongs to" in warning
+    assert re.search(rf"config\.json: {name} .* {number}, .* {size}; ", warning)
 
 
 def test_a_number_of_tokens_that_nothing_tells(tmp_path: Path) -> None:
     outputs = "float[b,s,v] logits, float[b,2,t,16] now_0_key, float[b,2,t,16] now_0_value"
     model = model_of(outputs=outputs)
-    with pytest.raises(ChoiceError, match="has no vocab_size"):
+    with pytest.raises(ChoiceError, match="vocab_size"):
         config_of(model, folder_with(tmp_path), "m.onnx")
     config = config_of(model, folder_with(tmp_path, vocab_size=9), "m.onnx")
     assert config["model"]["vocab_size"] == 9
@@ -307,7 +307,7 @@ def test_settings_that_are_a_pipe(name: str, tmp_path: Path) -> None:
     folder = folder_with(tmp_path)
     (folder / name).unlink(missing_ok=True)
     os.mkfifo(folder / name)
-    with pytest.raises(ChoiceError, match=rf"cannot read .*{name}: it is a pipe, not a file"):
+    with pytest.raises(ChoiceError, match=rf"{name}: .* pipe"):
         assumptions_for(model_of(), folder)
 
 
@@ -316,10 +316,7 @@ def test_options_that_do_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[s
     onnx.save(whole_decoder(), path)
     folder = folder_with(tmp_path)
     xopt = runner(capsys)
-    assert (
-        "writes genai_config.json next to the model"
-        in xopt(path, "-o", "-", "--genai", folder).error
-    )
+    assert FILE in xopt(path, "-o", "-", "--genai", folder).error
     assert "--target" in xopt(path, "--genai", folder, "--target", "onnx").error
 
 
@@ -332,9 +329,8 @@ def test_the_configuration_is_not_written_through_a_link(
     link.parent.mkdir()
     link.symlink_to(victim)
     done = runner(capsys)(path, "-o", link.with_name("made.onnx"), "--genai", folder_with(tmp_path))
-    reason = "it is a symbolic link; remove the link"
-    assert done.error == f"cannot write {str(link)!r}: {reason}"
-    with pytest.raises(ModelError, match=reason):
+    assert re.search(f"{re.escape(str(link))}': .*symbolic link", done.error)
+    with pytest.raises(ModelError, match="symbolic link"):
         write_config({}, link.with_name("made.onnx"))
     assert (victim.read_text(), link.is_symlink()) == ("mine", True)
     assert [each.name for each in link.parent.iterdir()] == [FILE]
@@ -351,7 +347,7 @@ def test_the_configuration_is_written_with_the_model_or_neither(
     target.with_name(FILE).mkdir()
     done = runner(capsys)(path, "-o", target, "--genai", folder_with(tmp_path))
     assert done.code == 2
-    assert f"cannot write {str(target.with_name(FILE))!r}: it is a folder" in done.err
+    assert re.search(f"{re.escape(str(target.with_name(FILE)))}': .*folder", done.err)
     assert [each.name for each in target.parent.iterdir()] == [FILE]
 
 
@@ -366,13 +362,12 @@ def fused(tmp_path: Path, **options: Any) -> onnx.ModelProto:
 def test_all_layers_are_fused(tmp_path: Path) -> None:
     layers = fused_layers(fused(tmp_path))
     assert layers == FusedLayers(1, 1)
-    assert layers.summary() == "GroupQueryAttention in 1 of 1 layers"
+    assert values_in(layers.summary()) == ["1", "1"]
 
 
 def test_a_layer_that_is_not_fused_has_a_reason(tmp_path: Path) -> None:
     layers = fused_layers(fused(tmp_path, drop=[*PATTERNS]))
     assert (layers.fused, layers.layers) == (0, 1)
-    assert layers.reasons[0].endswith(": the pattern is not selected")
-    assert fused_layers(whole_decoder()).reasons == (
-        "no operator Attention reads the cache: its scores are computed in another form",
-    )
+    assert layers.reasons[0].endswith(" not selected")
+    (reason,) = fused_layers(whole_decoder()).reasons
+    assert " Attention " in reason

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import onnx
 import pytest
 
 from tests.cli.command import Xopt, check_document, runner
-from tests.support import parse
+from tests.support import parse, values_in
 from xoptim.cli.exit_codes import MEANINGS
 from xoptim.integrations.mcp import SKILL, McpError, Tools, server
 
@@ -74,18 +75,19 @@ def test_an_agent_optimizes_and_explains(root: Path) -> None:
         assert found["result"]["nodes_after"] == 1
         found = (await ask("verify", original="model.onnx", other="other.onnx")).structured_content
         assert found["exit_code"] == 1
-        assert found["meaning"].startswith("the models differ")
+        assert "differ" in found["meaning"]
         found = (await ask("explain", model="model.onnx", pattern="NegNeg")).structured_content
         assert found["exit_code"] == 0
-        told = [(each["status"], each["reason"]) for each in found["result"]["explanations"]]
-        assert told == [("matches", ""), ("refused", "'x' is not produced by Neg")]
+        matched, refused = found["result"]["explanations"]
+        assert (matched["status"], matched["reason"]) == ("matches", "")
+        assert (refused["status"], values_in(refused["reason"])) == ("refused", ["x"])
         found = (await ask("place", model="model.onnx", target="onnx")).structured_content
         assert (found["exit_code"], found["result"][0]["target"]) == (0, "onnx")
         found = (await ask("diff", first="model.onnx", second="small.onnx")).structured_content
         assert found["result"]["differences"]
         refused = await ask("stats", model="../outside.onnx")
         assert refused.is_error
-        assert "is not a path in the folder of the server" in refused.content[0].text
+        assert "'../outside.onnx'" in refused.content[0].text
         refused = await ask("optimize", model="model.onnx", max_nodes=3)
         assert refused.is_error
         assert "max_nodes" in refused.content[0].text
@@ -155,19 +157,19 @@ def test_tools_have_the_options_of_the_command(root: Path) -> None:
         assert "software_device" in known["optimize"]
         found = await ask("optimize", model="model.onnx", software_device=True)
         assert found.is_error
-        assert (
-            'software_device=true has no effect without target="webgpu" or --provider webgpu'
-            in found.structured_content["messages"][0]
-        )
+        (message,) = found.structured_content["messages"]
+        assert re.search('software_device=true .* target="webgpu" ', message)
         pair = {"original": "model.onnx", "other": "near.onnx"}
         found = (await ask("verify", **pair)).structured_content
-        assert (found["exit_code"], found["meaning"]) == (1, "the models differ")
+        assert found["exit_code"] == 1
+        assert "differ" in found["meaning"]
         found = await ask("verify", **pair, dim=["n=3"], rtol=0.1, atol=0.1, detail=True)
         found = found.structured_content
         assert found["exit_code"] == 0
         assert {run["dims"]["n"] for run in found["result"][0]["runs"]} == {3}
         found = await ask("explain", model="model.onnx", pattern="NegNeg", target="onnx")
-        assert found.structured_content["result"]["target"] == ["NegNeg is used for onnx"]
+        (use,) = found.structured_content["result"]["target"]
+        assert re.fullmatch("NegNeg is used .*onnx", use)
 
     served(root, talk)
 
@@ -191,7 +193,7 @@ def test_a_conversion_for_a_target_is_told(root: Path) -> None:
     async def talk(ask: Ask, _: list[Any]) -> None:
         found = (await ask("optimize", model="model.onnx", target="coreml")).structured_content
         assert found["exit_code"] == 3
-        assert "converted to float16 for coreml; `precision` has the error" in found["messages"]
+        assert ["float16", "precision"] in [values_in(message) for message in found["messages"]]
 
     served(root, talk)
 
@@ -207,7 +209,7 @@ def test_nothing_is_equal_where_one_model_is_read(root: Path, tool: str) -> None
 
 def test_exit_codes_of_a_difference(root: Path) -> None:
     tools = Tools(root, MEANINGS)
-    assert tools.diff("model.onnx", "other.onnx")["meaning"].startswith("the graphs differ")
+    assert "graphs differ" in tools.diff("model.onnx", "other.onnx")["meaning"]
     assert tools.diff("model.onnx", "model.onnx")["meaning"].startswith("no difference")
 
 
@@ -217,9 +219,9 @@ def test_exit_codes_of_a_difference(root: Path) -> None:
 def test_paths_are_confined(root: Path, path: str) -> None:
     (root / "link.onnx").symlink_to(root.parent / "outside.onnx")
     tools = Tools(root, MEANINGS)
-    with pytest.raises(McpError, match="is not a path in the folder of the server"):
+    with pytest.raises(McpError, match="not a path"):
         tools.stats(path)
-    with pytest.raises(McpError, match="is not a path in the folder of the server"):
+    with pytest.raises(McpError, match="not a path"):
         tools.optimize("model.onnx", output=path or "..")
     assert sorted(each.name for each in root.iterdir()) == ["link.onnx", "model.onnx", "other.onnx"]
 
@@ -227,7 +229,7 @@ def test_paths_are_confined(root: Path, path: str) -> None:
 def test_words_are_no_options(root: Path) -> None:
     found = Tools(root, MEANINGS).explain("model.onnx", "--rewrite=../rules.txt")
     assert found["exit_code"] == 2
-    assert "in the selection '--rewrite=../rules.txt'" in found["messages"][0]
+    assert "'--rewrite=../rules.txt'" in found["messages"][0]
     onnx.save(parse(TEXT), root / "-o.onnx")
     assert Tools(root, MEANINGS).stats("-o.onnx")["exit_code"] == 0
 
@@ -280,11 +282,8 @@ def test_long_lists_are_omitted(root: Path) -> None:
         assert bool(checked["runs"]) is detail
         placed = tools.place("model.onnx", "onnx", detail=detail)
         assert len(placed["result"][0]["nodes"]) == (3 if detail else 0)
-        told = (
-            "3 nodes that the target takes, or that are computed ahead, are not shown; "
-            "detail=true shows them"
-        )
-        assert placed["messages"] == ([] if detail else [told])
+        notes = [re.findall(r"\d+|detail=\w+", note) for note in placed["messages"]]
+        assert notes == ([] if detail else [["3", "detail=true"]])
     made = tools.optimize("model.onnx", output="small.onnx", opset="newest")
     assert "runs" not in made["result"]["verification"][0]
     assert onnx.load(root / "small.onnx").opset_import[0].version > 18
@@ -294,8 +293,8 @@ def test_assumptions_of_all_tools_that_use_them(root: Path) -> None:
     tools = Tools(root, MEANINGS)
     tools.optimize("model.onnx", output="finite.onnx", assume=["finite"])
     found = tools.verify("model.onnx", "finite.onnx")["result"][0]
-    told = "the assumptions in the metadata are not used: 'finite'; assume uses them"
-    assert (found["assumptions"], found["notes"]) == ([], [told])
+    assert found["assumptions"] == []
+    assert [values_in(note) for note in found["notes"]] == [["finite"]]
     found = tools.verify("model.onnx", "finite.onnx", assume=["finite"])["result"][0]
     assert (found["assumptions"], found["notes"]) == (["finite"], [])
     explained = tools.explain("model.onnx", "NegNeg", assume=["n >= 2", "finite"])["result"]
@@ -316,13 +315,11 @@ def test_each_reason_of_a_refusal_is_given_once(root: Path) -> None:
 
 
 def test_what_goes_wrong(root: Path) -> None:
-    with pytest.raises(
-        McpError, match=r"there is no file 'none\.onnx' in .*; it has model\.onnx, other\.onnx"
-    ):
+    with pytest.raises(McpError, match=r"'none\.onnx' .* model\.onnx, other\.onnx"):
         Tools(root, MEANINGS).stats("none.onnx")
-    with pytest.raises(McpError, match=r"xopt stats took more than 0\.01 seconds"):
+    with pytest.raises(McpError, match=r" stats .* 0\.01 seconds"):
         Tools(root, MEANINGS, seconds=0.01).stats("model.onnx")
-    with pytest.raises(McpError, match="there is no folder"):
+    with pytest.raises(McpError, match=r"folder .*none'"):
         server(root / "none", MEANINGS)
 
 
@@ -341,5 +338,5 @@ def test_without_the_sdk(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             raise ImportError(name)
 
     monkeypatch.setattr("xoptim.integrations.mcp.serving._sdk", Missing())
-    with pytest.raises(McpError, match=r"xopt mcp needs its SDK: pip install 'xoptim\[mcp\]'"):
+    with pytest.raises(McpError, match=r"'xoptim\[mcp\]'"):
         server(root, MEANINGS)

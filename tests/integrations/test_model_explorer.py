@@ -88,7 +88,7 @@ def test_branches_are_scopes() -> None:
 
 def test_node_data_of_a_target() -> None:
     data = node_data(parse(TEXT), "onnx")
-    assert {each["name"] for each in data.values()} == {"placement on onnx"}
+    assert all(each["name"].endswith(" onnx") for each in data.values())
     assert {each["value"] for each in data["agraph"]["results"].values()} <= {
         "partition 1",
         "computed ahead or merged",
@@ -150,7 +150,7 @@ def test_model_explorer_loads_the_extensions(manager: Any, tmp_path: Path) -> No
     (editor,) = ask("xoptim_placement", "get_config_editors")["configEditors"]
     assert "webgpu" in [each["value"] for each in editor["options"]]
     found = ask("xoptim_placement", "run", **{**run, "configValues": {"target": "onnx"}})
-    assert found["result"]["name"] == "placement on onnx"
+    assert found["result"]["name"].endswith(" onnx")
     found = ask("xoptim_placement", "run", **{**run, "configValues": {"target": "none"}})
     assert found["result"] is None
     assert "none" in found["error"]

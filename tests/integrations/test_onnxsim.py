@@ -90,13 +90,13 @@ def test_a_file_is_written(tmp_path: Path) -> None:
 )
 def test_what_would_change_the_model_is_refused(name: str, value: object) -> None:
     with in_place_of_onnxsim():
-        with pytest.raises(ValueError, match=f"does not support {name}"):
+        with pytest.raises(ValueError, match=name):
             simplify(parse(TEXT), **{name: value})
         assert simplify(parse(TEXT), **{name: None})[1]
 
 
 def test_arguments_by_position_count() -> None:
-    with in_place_of_onnxsim(), pytest.raises(ValueError, match="support overwrite_input_shapes"):
+    with in_place_of_onnxsim(), pytest.raises(ValueError, match="overwrite_input_shapes"):
         simplify(parse(TEXT), 0, True, False, {"x": [1, 3]})
 
 
@@ -106,8 +106,8 @@ def test_arguments_without_effect_are_named_once(caplog: pytest.LogCaptureFixtur
         simplify(parse(TEXT), skipped_optimizers=[], initializers_as_constants=True)
         assert caplog.messages == []
         simplify(parse(TEXT), perform_optimization=False, skip_constant_folding=True)
-    message = "xoptim in place of onnxsim ignores perform_optimization, skip_constant_folding"
-    assert caplog.messages == [message]
+    (message,) = caplog.messages
+    assert message.endswith(" perform_optimization, skip_constant_folding")
 
 
 def test_tolerances_of_the_check(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Models next to the torch modules that they were exported from; skipped where torch is missing."""
 
 import copy
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,21 +97,17 @@ def test_a_changed_model_is_told_from_a_wrong_export(exported: onnx.ModelProto) 
     for before in (None, exported):
         report = verify(network(), changed, inputs(), KWARGS, exported=before)
         assert report.status == "different"
-        assert report.reason.endswith(
-            "the export computes the same as the module, a later change does not"
-        )
+        assert "later change" in report.reason
 
 
 def test_the_first_module_that_the_export_computes_wrongly_is_named() -> None:
     with pytest.raises(xoptim.DifferentModelError) as error:
         to_onnx(network(wrong=1), inputs(), KWARGS, dynamic_shapes=SHAPES, verify=True)
-    assert str(error.value).endswith(
-        "the export made the difference, first in the module 'blocks.1' (Block)"
-    )
+    assert str(error.value).endswith("'blocks.1' (Block)")
     right = to_onnx(network(wrong=1), inputs(), KWARGS, dynamic_shapes=SHAPES)
     report = verify(network(wrong=1), right, inputs(), KWARGS)
     assert report.status == "different"
-    assert "first in the module 'blocks.1' (Block)" in report.reason
+    assert report.reason.endswith("'blocks.1' (Block)")
 
 
 class Frozen(Module):  # type: ignore[misc]
@@ -145,20 +142,17 @@ def test_a_model_that_does_not_run_where_the_module_does() -> None:
     fixed.graph.initializer.append(onnx.numpy_helper.from_array(sizes, "sizes"))
     report = verify(Reshaped(), fixed, inputs())
     assert report.status == "different"
-    assert "the model does not run with" in report.reason
-    assert "where the module does" in report.reason
+    assert re.search("model does not run with .*module", report.reason)
 
 
 def test_a_module_in_training_mode() -> None:
     module = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.1))
-    with pytest.raises(
-        xoptim.NotVerifiedError, match="Dropout '1' is in training mode: call module"
-    ):
+    with pytest.raises(xoptim.NotVerifiedError, match=r"Dropout '1' .*training"):
         to_onnx(module, inputs(), verify=True)
     norm = torch.nn.BatchNorm1d(3)
     model = to_onnx(norm.eval(), inputs())
     assert verify(norm, model, inputs()).ok
-    assert verify(norm.train(), model, inputs()).reason.startswith("BatchNorm1d is in training")
+    assert verify(norm.train(), model, inputs()).reason.startswith("BatchNorm1d ")
     without_effect = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.0)).train()
     assert verify(without_effect, to_onnx(without_effect, inputs()), inputs()).ok
 
@@ -196,9 +190,7 @@ def test_results_in_a_dataclass() -> None:
     assert verify(Paired(), model, inputs()).ok
     report = verify(Paired(lambda y, z: (y, z, y)), model, inputs())
     assert report.status == "different"
-    assert "the module returns 3 tensors ([0], [1], [2]), and the model has 2 outputs" in (
-        report.reason
-    )
+    assert re.search(r" 3 tensors \(\[0\], \[1\], \[2\]\), .* 2 outputs", report.reason)
 
 
 def test_a_model_without_some_results() -> None:
@@ -262,7 +254,7 @@ def test_other_metadata_names_no_module(scopes: str) -> None:
         del node.metadata_props[:]
         node.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=scopes)
     report = verify(network(), broken, inputs(), KWARGS, exported=broken)
-    assert report.reason.endswith("the export made the difference")
+    assert report.reason.endswith("difference"), "and no module is named"
 
 
 class Added(Module):  # type: ignore[misc]
@@ -271,8 +263,7 @@ class Added(Module):  # type: ignore[misc]
 
 
 def test_arguments_that_do_not_fit(exported: onnx.ModelProto) -> None:
-    message = r"have 2 tensors \(left, right\), and the model has 1 input \(x\)"
-    with pytest.raises(xoptim.XoptimError, match=message):
+    with pytest.raises(xoptim.XoptimError, match=r" 2 tensors \(left, right\), .* 1 input \(x\)"):
         verify(Added(), exported, inputs() * 2)
     with pytest.raises(xoptim.XoptimError, match="have shape"):
         verify(network(), exported, (torch.rand(2, 8),), KWARGS)
