@@ -46,13 +46,8 @@ def test_a_change_that_has_not_been_reviewed(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(adapters, "SAME_MEANING", {})
     monkeypatch.setattr(adapters, "ADAPTERS", {})
     judged = judge.__wrapped__
-    assert judged("Cast", 19) == Judgement(
-        refusal="it got another attribute saturate, text, which has not been reviewed"
-    )
-    assert (
-        judged("TopK", 10).refusal
-        == "it lost attribute k, the number of operands, and there is no adapter for that"
-    )
+    assert ", ".join(additions("Cast", 19)) in judged("Cast", 19).refusal
+    assert ", ".join(breaks("TopK", 10)) in judged("TopK", 10).refusal
     assert judged("Relu", 14) == Judgement()
 
 
@@ -75,9 +70,7 @@ def test_types_that_an_operator_lost() -> None:
     assert check(
         "agraph (float[n] x) => (float[n] y) { y = Erf (x) }", 9, 24, {"x": np.array([0.5], F32)}
     ) == ["Erf"]
-    assert "supports the type int32" in reason(
-        "agraph (int32[n] x) => (int32[n] y) { y = Erf (x) }", 9, 13
-    )
+    assert "int32" in reason("agraph (int32[n] x) => (int32[n] y) { y = Erf (x) }", 9, 13)
 
 
 SAME = [

@@ -36,7 +36,7 @@ def test_operands_aligned_at_an_axis(axis: int | None) -> None:
 def test_operands_aligned_at_an_axis_of_unknown_rank() -> None:
     text = """agraph (float[a] g, int64[n] s, float[3] b) => (float[a,b,c] y)
         { x = Reshape(g, s) y = Mul <broadcast = 1, axis = 1> (x, b) }"""
-    assert "the rank of an operand is unknown" in reason(text, 6, 7)
+    assert "rank" in reason(text, 6, 7)
 
 
 def test_slopes() -> None:
@@ -101,7 +101,7 @@ def test_split() -> None:
         "agraph (float[5,2] x, float[2] s) => (float[a,b] y, float[c,d] z) { "
         "y, z = Split <axis = 0> (x, s) }"
     )
-    assert "only known at run time" in reason(text, 1, 2)
+    assert "run time" in reason(text, 1, 2)
 
 
 @pytest.mark.parametrize("name", ["Gemm <broadcast = 1>", "Gemm"])
@@ -124,4 +124,4 @@ def test_sets_before_the_seventh_in_onnxruntime() -> None:
     "call", ["Upsample <height_scale = 2.0, width_scale = 2.0> (x)", "Tile (x, x, x)"]
 )
 def test_forms_that_are_not_supported(call: str) -> None:
-    assert "its earlier form is not supported" in reason(f"agraph {MATRIX} {{ y = {call} }}", 1, 7)
+    assert "earlier form" in reason(f"agraph {MATRIX} {{ y = {call} }}", 1, 7)

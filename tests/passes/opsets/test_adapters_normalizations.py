@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 
@@ -73,9 +75,7 @@ def test_sizes_that_reshape_would_replace_if_they_are_0(declared: str, axis: int
     text = (
         f"agraph (float[{declared}] x) => (float[{dims}] y) {{ y = Softmax <axis = {axis}> (x) }}"
     )
-    assert "a dimension may be 0, which Reshape cannot express before operator set 14" in reason(
-        text, 11, 13
-    )
+    assert re.search(r" 0, .*Reshape .* 14$", reason(text, 11, 13))
     check(
         text,
         11,

