@@ -45,16 +45,16 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 2}, "has format '2'; this xoptim reads format 1"),
-        ({"original": 3}, "is damaged: original is no text"),
-        ({"obligations": {}}, "is damaged: obligations is no list"),
-        ({"obligations": [3]}, "is damaged: a rewrite is no object"),
-        ({"obligations": [{}]}, "is damaged: 'grade' is missing"),
-        ({"obligations": [{}] * (MAX_OBLIGATIONS + 1)}, "is damaged: more than 10000 rewrites"),
-        ({"assumptions": [3]}, "is damaged: assumptions is no list of texts"),
-        (_changed(grade="proved"), "is damaged: 'proved' is no grade"),
-        (_changed(before="*"), "is damaged: "),
-        (_changed(number="1"), "is damaged: number is no number"),
+        ({"format": 2}, "format '2'; "),
+        ({"original": 3}, "damaged: original "),
+        ({"obligations": {}}, "damaged: obligations "),
+        ({"obligations": [3]}, "damaged: a rewrite "),
+        ({"obligations": [{}]}, "damaged: 'grade' "),
+        ({"obligations": [{}] * (MAX_OBLIGATIONS + 1)}, f" {MAX_OBLIGATIONS} "),
+        ({"assumptions": [3]}, "damaged: assumptions "),
+        (_changed(grade="proved"), "damaged: 'proved' "),
+        (_changed(before="*"), "damaged: "),
+        (_changed(number="1"), "damaged: number "),
     ],
 )
 def test_damaged_files(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
@@ -69,7 +69,7 @@ def test_damaged_files(tmp_path: Path, changes: dict[str, Any], message: str) ->
 def test_no_certificates(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "c.json"
     path.write_bytes(content)
-    with pytest.raises(CertificateError, match="is not a certificate"):
+    with pytest.raises(CertificateError, match="not a certificate"):
         Certificate.read(path)
 
 

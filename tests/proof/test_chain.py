@@ -178,7 +178,7 @@ def test_a_call_is_the_body_of_its_function() -> None:
 def test_attributes_of_functions_are_not_read() -> None:
     text = FUNCTION.replace("Twice (v)", "Twice <axis> (v)")
     text = text.replace("own.Twice(", "own.Twice <axis = 1> (")
-    with pytest.raises(Unproved, match="function Twice takes attributes"):
+    with pytest.raises(Unproved, match=r"Twice .*attributes"):
         Chain(load_model(_function(text)))
 
 

@@ -1,13 +1,13 @@
 """A certificate is not trusted: each rewrite is proved again, and the chain is followed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import onnx
 import pytest
 
-from tests.support import parse
+from tests.support import parse, values_in
 from xoptim import OptimizationOptions
 from xoptim.optimizing.plans import Plan, VerifyPlan
 from xoptim.optimizing.verified import optimize_verified
@@ -55,6 +55,10 @@ def _obligation(before: str, after: str) -> Obligation:
     return Obligation(9, "Mine", "same bits", [], *sides)
 
 
+def _names(rewrites: Sequence[str]) -> list[str]:
+    return [rewrite.partition(": ")[0] for rewrite in rewrites]
+
+
 def test_the_chain_is_proved(tmp_path: Path) -> None:
     files = Files(tmp_path)
     check = files.check(*files.obligations)
@@ -62,18 +66,13 @@ def test_the_chain_is_proved(tmp_path: Path) -> None:
     assert check.grades["same bits"] == 1
     assert check.recomputed == 1
     assert check.unproved == check.unmatched == []
-    assert check.summary() == (
-        "equal: proved over real numbers, constants folded, under the definitions of ONNX's "
-        "operators; 2 rewrites proved again (1 same bits, 1 over real numbers, constants folded)"
-    )
+    assert values_in(check.summary()) == ["2", "1", "1"]
 
 
 def test_without_rewrites_only_passes_are_followed(tmp_path: Path) -> None:
     files = Files(tmp_path, patterns="TransposeTranspose")
-    assert (
-        files.check(*files.obligations).summary().startswith("equal: proved to have the same bits")
-    )
-    assert files.check().reason == "output 'y' is not found equal"
+    assert files.check(*files.obligations).grade == "same bits"
+    assert values_in(files.check().reason) == ["y"]
 
 
 def test_a_result_that_was_changed(tmp_path: Path) -> None:
@@ -82,8 +81,8 @@ def test_a_result_that_was_changed(tmp_path: Path) -> None:
     (weight,) = model.graph.initializer
     weight.raw_data = weight.raw_data[:-1] + b"\x40"
     onnx.save(model, files.result)
-    assert files.check(*files.obligations).reason == "output 'y' is not found equal"
-    assert not files.check(*files.obligations).is_proved
+    check = files.check(*files.obligations)
+    assert (check.is_proved, values_in(check.reason)) == (False, ["y"])
 
 
 def _double_weights(model: onnx.ModelProto) -> None:
@@ -100,7 +99,7 @@ def test_a_wrong_rewrite(tmp_path: Path) -> None:
     wrong = _changed(last, _double_weights)
     check = files.check(first, wrong)
     assert not check.is_proved
-    assert check.unproved == ["2 MatMulAddMul: the normal forms differ"]
+    assert _names(check.unproved) == ["2 MatMulAddMul"]
 
 
 def test_a_grade_is_not_believed(tmp_path: Path) -> None:
@@ -111,7 +110,8 @@ def test_a_grade_is_not_believed(tmp_path: Path) -> None:
         "(float[N] x) => (float[N] y) { y = Exp(x) }",
     )
     check = files.check(lie)
-    assert (check.grade, check.reason) == ("only run", "1 rewrite not proved (9 Mine)")
+    assert check.grade == "only run"
+    assert check.reason.endswith("(9 Mine)")
 
 
 def test_a_rewrite_of_another_model(tmp_path: Path) -> None:
@@ -121,16 +121,14 @@ def test_a_rewrite_of_another_model(tmp_path: Path) -> None:
         "(float[N,4] x) => (float[N,4] q) { q = Identity(x) }",
     )
     check = files.check(other)
-    assert check.unmatched == ["9 Mine: the model does not have its nodes"]
-    assert (
-        check.reason == "output 'y' is not found equal; rewrite 9 Mine: the model does not have "
-        "its nodes"
-    )
+    assert _names(check.unmatched) == ["9 Mine"]
+    assert values_in(check.reason) == ["y", "9"]
+    assert check.reason.endswith(check.unmatched[0])
     missing = _obligation(
         "(float[N] own) => (float[N] q) { q = Neg(own) }",
         "(float[N] own) => (float[N] q) { q = Neg(own) }",
     )
-    assert files.check(missing).unmatched == ["9 Mine: the model has no 'own'"]
+    assert [values_in(text) for text in files.check(missing).unmatched] == [["9", "own"]]
 
 
 SIZES = "g (float[N] x) => (int64[1] y) { q = Neg(x) y = Shape(q) }"
@@ -167,21 +165,21 @@ def test_lies_about_shapes(tmp_path: Path, lies: list[str]) -> None:
 def test_shapes_that_the_result_declares_are_not_believed(tmp_path: Path) -> None:
     files = Files(tmp_path, CONSTANT, patterns="TransposeTranspose")
     onnx.save(parse(SIZES.replace("{ q", "<float[7] q> { q")), files.result)
-    assert files.check().reason == "output 'y' is not found equal"
+    assert values_in(files.check().reason) == ["y"]
 
 
 def test_another_input(tmp_path: Path) -> None:
     text = "g (float[N] x) => (float[N] y) { y = Exp(x) }"
     files = Files(tmp_path, text)
     onnx.save(parse(text.replace("float[N]", "float[3]")), files.result)
-    assert files.check().reason == "the original has no input 'x' of this type and shape"
+    assert values_in(files.check().reason) == ["x"]
 
 
 def test_files_that_the_certificate_is_not_about(tmp_path: Path) -> None:
     files = Files(tmp_path)
     files.check(*files.obligations)
     onnx.save(parse(SIZES), files.original)
-    with pytest.raises(CertificateError, match="the SHA-256 of its original differs"):
+    with pytest.raises(CertificateError, match=r"'.*a\.onnx': .* original "):
         check_certificate(files.original, files.result, files.path)
 
 
@@ -190,7 +188,8 @@ def test_invalid_sides(tmp_path: Path) -> None:
     empty = onnx.ModelProto(graph=onnx.GraphProto(node=[onnx.NodeProto(op_type="Constant")]))
     raw = empty.SerializeToString()
     check = files.check(Obligation(1, "P", "same bits", [], raw, raw))
-    assert check.unmatched == ["1 P: IndexError: tuple index out of range"]
+    (text,) = check.unmatched
+    assert text.startswith("1 P: IndexError: ")
 
 
 BRANCH = """g (float[N,4] x, bool c) => (float[N,4] y) {
@@ -208,7 +207,7 @@ def test_rewrites_in_subgraphs(tmp_path: Path, model: str) -> None:
     assert len(files.obligations) == 1
     check = files.check(*files.obligations)
     assert (check.grade, check.reason, check.unmatched) == ("same bits", "", [])
-    assert files.check().reason == "output 'y' is not found equal"
+    assert values_in(files.check().reason) == ["y"]
 
 
 NESTED = """g (float[N] x, int64 n) => (float[N] y) {
@@ -229,7 +228,8 @@ def test_values_of_a_loop_in_a_loop(tmp_path: Path) -> None:
     ]
     check = files.check(_obligation(*sides))
     assert not check.is_proved
-    assert check.unmatched == ["9 Mine: a loop in a subgraph"]
+    (text,) = check.unmatched
+    assert text.startswith("9 Mine: a loop ")
 
 
 def test_a_wrong_rewrite_in_a_branch(tmp_path: Path) -> None:

@@ -144,7 +144,8 @@ def test_folded_constants_are_compared_for_each_layer(monkeypatch: pytest.Monkey
     alone = prove_models(*right[0])
     assert {(x.grade, x.premises) for x in proved} == {(alone.grade, alone.premises)}
     assert alone.grade == "over real numbers, constants folded"
-    assert last.reason == "the normal forms differ"
+    assert not last.is_proved
+    assert "normal forms" in last.reason
     assert calls == ["prove_for_constants", "prove"]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support import parse, with_external_data
+from tests.support import parse, values_in, with_external_data
 from xoptim import ModelPass, OptimizationOptions
 from xoptim.graph.edit import Edit
 from xoptim.graph.model import Model
@@ -64,10 +64,8 @@ def test_folding_merging_and_cleaning_are_proved() -> None:
     assert {"remove_unused", "remove_identity", "constant_folding", "merge_nodes"} <= {*records}
     assert {record.grade for record in proofs.passes} == {"same bits"}
     assert records["constant_folding"].recomputed == 1
-    count = len(records)
-    assert proofs.summary() == (
-        f"{count} of {count} steps proved for all sizes from 1: {count} same bits"
-    )
+    count = str(len(records))
+    assert values_in(proofs.summary()) == [count, count, "1", count]
 
 
 def test_a_constant_that_is_folded_wrongly_is_not_proved(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,16 +76,16 @@ def test_a_constant_that_is_folded_wrongly_is_not_proved(monkeypatch: pytest.Mon
     right_add = fold.Folder._add
     monkeypatch.setattr(fold.Folder, "_add", add)
     proofs = _proofs()
-    reasons = {record.name: record.reason for record in proofs.passes if record.reason}
-    assert reasons == {"constant_folding": "output 'y' is not found equal"}
-    assert proofs.summary().endswith("; 1 only run (constant_folding)")
+    reasons = {record.name: values_in(record.reason) for record in proofs.passes if record.reason}
+    assert reasons == {"constant_folding": ["y"]}
+    assert proofs.summary().endswith("(constant_folding)")
 
 
 def test_a_pass_is_proved_or_only_run() -> None:
     right, wrong = _proofs(RightPass), _proofs(WrongPass)
     assert [(s.pattern, s.proof.grade) for s in right.steps] == [("RightPass", "same bits")]
     (step,) = wrong.steps
-    assert (step.proof.grade, step.proof.reason) == ("only run", "output 'y' is not found equal")
+    assert (step.proof.grade, values_in(step.proof.reason)) == ("only run", ["y"])
 
 
 def test_shape_arithmetic_is_proved() -> None:
@@ -147,7 +145,7 @@ def test_constants_in_another_file_are_read(tmp_path: Path) -> None:
 def test_an_operator_without_a_definition_is_only_run() -> None:
     record = _raised("g (float[N,4] x) => (float[A,B] y) { y = Hardmax(x) }", 11, 18)
     assert record.grade == "only run"
-    assert record.reason.startswith("Hardmax in another operator set")
+    assert record.reason.startswith("Hardmax ")
 
 
 def test_a_node_that_is_raised_wrongly_is_only_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +169,8 @@ def test_subgraphs_in_a_newer_operator_set_are_only_run() -> None:
         9,
         18,
     )
-    assert record.reason == "subgraphs or local functions in another operator set"
+    assert record.grade == "only run"
+    assert "subgraphs" in record.reason
 
 
 def test_an_older_operator_set_is_only_run() -> None:
@@ -202,7 +201,5 @@ def test_stacks_of_other_weights_are_only_run(monkeypatch: pytest.MonkeyPatch) -
     right = writing.store_stack
     monkeypatch.setattr(writing, "store_stack", reversed_stack)
     (step,) = (s for s in _proofs("Repeated", model=STACKED).steps if s.pattern == "Repeated")
-    assert (step.proof.grade, step.proof.reason) == (
-        "only run",
-        "stacks: the normal forms differ",
-    )
+    assert step.proof.grade == "only run"
+    assert step.proof.reason.startswith("stacks: ")

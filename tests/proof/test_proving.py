@@ -2,7 +2,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.support import parse
+from tests.support import parse, values_in
 from xoptim.facts.assumptions import Assumptions
 from xoptim.proof.proving import Proof, prove, prove_models
 
@@ -344,8 +344,8 @@ def test_inputs_and_outputs_have_to_be_the_same() -> None:
     model = parse("g (float[N] x) => (float[N] y) { y = Neg(x) }")
     renamed = parse("g (float[N] z) => (float[N] y) { y = Neg(z) }")
     more = parse("g (float[N] x) => (float[N] y, float[N] z) { y = Neg(x) z = Neg(x) }")
-    assert prove_models(model, renamed).reason == "the inputs differ"
-    assert prove_models(model, more).reason == "the outputs differ"
+    assert "inputs" in prove_models(model, renamed).reason
+    assert "outputs" in prove_models(model, more).reason
 
 
 def test_time_is_bounded() -> None:
@@ -369,10 +369,11 @@ def test_constants_that_cancel_are_a_premise() -> None:
     first, second = (parse(f"g {head} {{ {nodes} }}") for head, nodes in (before, after))
     proof = prove_models(first, second)
     assert proof.is_proved
-    assert proof.premises[1:] == (
-        "constants of terms that cancel may differ by 1e+01 of themselves",
-        "constants within 8 * 2^-24",
-    )
+    assert [values_in(premise) for premise in proof.premises] == [
+        ["0"],
+        ["1e+01"],
+        ["8", "2", "-24"],
+    ]
 
 
 def test_integers_that_are_no_sum_of_steps() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.proof.denotations.checking import check
-from tests.support import parse, run
+from tests.support import parse, run, values_in
 from xoptim.facts.assumptions import Assumptions
 from xoptim.operators.registry import Trait, operators_with
 from xoptim.proof.empty import JOINS, SUMS
@@ -227,4 +227,4 @@ DIFFERENT: Final = (
 def test_what_differs_for_zero_is_not_proved(signature: str, before: str, after: str) -> None:
     proof = _proof(signature, before, after)
     assert not proof.is_proved
-    assert proof.reason.startswith("for sizes of 0, the "), proof.reason
+    assert values_in(proof.reason)[0] == "0", proof.reason

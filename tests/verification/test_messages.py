@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from xoptim.facts.dtypes import Tolerance
+from xoptim.proof.checking import CertificateCheck
+from xoptim.proof.grades import Grade
 from xoptim.verification import ComparisonRules, Value, compare_values
 from xoptim.verification.inputs.branches import Body
 from xoptim.verification.judging.compare import Comparison
@@ -130,6 +132,29 @@ def test_branches_and_trips_that_were_missed() -> None:
     assert loop.missed([1]) == ["no trip of Loop 'l'", "several trips of Loop 'l'"]
     assert Body("l", "Loop", "body").missed([2]) == []
     assert Body("s", "Scan", "body").missed([0]) == ["the body of Scan 's'"]
+
+
+DEFINED = "under the definitions of ONNX's operators"
+
+
+@pytest.mark.parametrize(
+    ("grade", "text"),
+    [
+        (
+            "same bits",
+            f"equal: proved to have the same bits, {DEFINED}; 2 rewrites proved again "
+            "(2 same bits)",
+        ),
+        (
+            "over real numbers, constants folded",
+            f"equal: proved over real numbers, constants folded, {DEFINED}; 2 rewrites proved "
+            "again (2 over real numbers, constants folded)",
+        ),
+        ("only run", "not proved: no"),
+    ],
+)
+def test_a_certificate_in_one_line(grade: Grade, text: str) -> None:
+    assert CertificateCheck(grade, "no", {grade: 2}, premises=[]).summary() == text
 
 
 @pytest.mark.parametrize(
