@@ -2,6 +2,7 @@
 """Conditions on operands that a pattern declares as class attributes."""
 
 import inspect
+import re
 from pathlib import Path
 from typing import Any
 
@@ -101,11 +102,7 @@ def test_a_name_that_nothing_captures() -> None:
         operand_types = {"aa": FLOATS}
 
     with pytest.raises(
-        PatternError,
-        match=(
-            r"test_conditions_declared.py:\d+: Wrong: operand_types names 'aa', which nothing"
-            r" captures"
-        ),
+        PatternError, match=r"test_conditions_declared.py:\d+: Wrong: operand_types .*'aa'"
     ):
         find(Wrong(), PLAIN)
 
@@ -114,7 +111,7 @@ def test_a_class_without_source() -> None:
     made: Any = type("Made", (Fused,), {"operand_ranks": {"a": 3}})
     assert attribute_line(made, "operand_ranks") == ("", 0)
     (refusal,) = refusals(made(), PLAIN)
-    assert refusal.reason == "'a' is not known to have rank 3"
+    assert re.fullmatch("'a' .* rank 3", refusal.reason)
 
 
 def _declines() -> None:

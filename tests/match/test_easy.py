@@ -280,7 +280,7 @@ def test_options_attributes_and_derived_values_are_handed_over_by_name() -> None
             assert (len(m), sorted(m), m["x"], m.x) == (3, ["alpha", "outer", "x"], "x", "x")
             assert [n.op_type for n in m.nodes] == ["Elu", "Relu"]
             assert m.outputs == ["y"]
-            with pytest.raises(AttributeError, match="captures no 'nothing'"):
+            with pytest.raises(AttributeError, match="'nothing'"):
                 _ = m.nothing
             return m.derive(gamma=m.alpha * 2)
 
@@ -299,7 +299,7 @@ def test_a_replacement_with_the_wrong_number_of_results() -> None:
         def apply_pattern(self, g: PatternRewriter, x: str) -> Any:
             return g.op.Exp(x), x
 
-    with pytest.raises(XoptimError, match="apply_pattern gives 2 results, 1 expected"):
+    with pytest.raises(XoptimError, match=r"apply_pattern .* 2 results, 1 "):
         rewrite(Wrong(), "{ a = Abs(x) y = Neg(a) }")
 
 
@@ -307,9 +307,9 @@ def test_the_two_methods_must_be_there() -> None:
     class Empty(EasyPatternOptimization):
         pass
 
-    with pytest.raises(NotImplementedError, match="Empty has no match_pattern"):
+    with pytest.raises(NotImplementedError, match=r"Empty .*match_pattern"):
         Empty().match_pattern()
-    with pytest.raises(NotImplementedError, match="Empty has no apply_pattern"):
+    with pytest.raises(NotImplementedError, match=r"Empty .*apply_pattern"):
         Empty().apply_pattern()
 
 

@@ -243,7 +243,7 @@ def test_mistakes_that_a_match_shows(pattern: type[EasyPatternOptimization], mes
 
 def test_a_class_without_source_has_no_place() -> None:
     made = type("MadePattern", (NegAbs,), {"exactness": "roughly"})
-    with pytest.raises(PatternError, match=r"^Made: exactness is one of "):
+    with pytest.raises(PatternError, match=r"^Made: exactness "):
         optimize(parse(MODEL), patterns=[made])
 
 
@@ -252,7 +252,7 @@ def test_a_pattern_without_a_replacement() -> None:
         def match_pattern(self, g: PatternBuilder, x: Symbol) -> Any:
             return g.op.Abs(g.op.Neg(x))
 
-    with pytest.raises(XoptimError, match="OnlyPattern has no apply_pattern"):
+    with pytest.raises(XoptimError, match=r"OnlyPattern .*apply_pattern"):
         optimize(parse(MODEL), patterns=[OnlyPattern], strict=True)
 
 
@@ -266,7 +266,7 @@ def test_the_rest_of_what_is_captured() -> None:
 
 
 def test_sizes_that_cannot_be_read_are_no_pattern_errors() -> None:
-    with pytest.raises(ValueError, match="a size such as 500kB"):
+    with pytest.raises(ValueError, match="500kB"):
         OptimizationOptions(max_growth="much")
     assert not issubclass(PatternError, ModelError)
 

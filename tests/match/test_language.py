@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.match.matching import find, refusals, rewrite
-from tests.support import parse, same_results, types
+from tests.support import parse, same_results, types, values_in
 from xoptim.match import (
     ANY,
     Constant,
@@ -94,9 +94,7 @@ def test_a_parameter_that_nothing_captures_is_an_error_of_the_pattern() -> None:
     def replace(g: PatternRewriter, x: str, wrong: str) -> str:
         return x
 
-    with pytest.raises(
-        Exception, match="apply_pattern has a parameter 'wrong', which nothing captures"
-    ):
+    with pytest.raises(Exception, match=r"apply_pattern .*'wrong'"):
         rewrite(
             pattern(describe, replace),
             "agraph (float[N] x) => (float[N] y) { a = Neg(x) y = Neg(a) }",
@@ -147,7 +145,7 @@ def test_too_many_variants_are_an_error() -> None:
             x = g.op.Neg(x) if g.option(str(number)) else g.op.Abs(x)
         return x
 
-    with pytest.raises(TypeError, match="more than 512 variants"):
+    with pytest.raises(TypeError, match="512"):
         find(pattern(describe), "{ y = Neg(x) }")
 
 
@@ -234,7 +232,7 @@ def test_the_number_of_results_decides_what_they_are() -> None:
     assert find(pattern(describe), body % "a, b", opset=13) == {"x": "x"}
     assert find(pattern(describe), body % "a, b, c", opset=13) is None
     (refusal,) = refusals(pattern(describe), body % "a, b, c", opset=13)
-    assert refusal.reason == "expected 2 results, found 3"
+    assert values_in(refusal.reason) == ["2", "3"]
     dropping = pattern(lambda g, x: g.op.Neg(g.op.Dropout(x)))
     assert find(dropping, "{ d, mask = Dropout(x) y = Neg(d) }") == {"x": "x"}
 
@@ -243,7 +241,7 @@ def test_two_lists_in_one_node_are_an_error() -> None:
     def describe(g: PatternBuilder) -> Symbol:
         return g.op.Concat(g.variadic("a"), g.variadic("b"), axis=0)
 
-    with pytest.raises(TypeError, match="only one operand of a pattern can take all remaining"):
+    with pytest.raises(TypeError, match="one operand"):
         find(pattern(describe), "{ y = Concat<axis = 0>(x, z) }")
 
 
@@ -336,7 +334,7 @@ def test_differences_are_not_associative() -> None:
     def describe(g: PatternBuilder, x: Symbol, z: Symbol) -> Symbol:
         return g.op.Sub(x, z, x, associative=True)  # type: ignore[call-overload]
 
-    with pytest.raises(TypeError, match="Sub cannot be matched as an associative operator"):
+    with pytest.raises(TypeError, match=r"Sub .*associative"):
         find(pattern(describe), "{ y = Sub(x, z) }")
 
 
@@ -481,9 +479,7 @@ def test_a_result_that_nothing_reads_need_not_be_given() -> None:
 
 
 def test_a_name_that_is_no_result_is_an_error() -> None:
-    with pytest.raises(
-        Exception, match="apply_pattern gives 'middle', which match_pattern does not return"
-    ):
+    with pytest.raises(Exception, match=r"apply_pattern .*'middle', .*match_pattern"):
         rewrite(
             pattern(named, lambda g, x: {"middle": x}),
             "agraph (float[N] x) => (float[N] p, float[N] q) { a = Abs(x) p = Floor(a) "
@@ -495,7 +491,7 @@ def test_a_name_that_is_no_result_is_an_error() -> None:
 
 
 def test_an_anchor_that_the_pattern_has_not_is_an_error() -> None:
-    with pytest.raises(TypeError, match="has no node with an operator of its anchors"):
+    with pytest.raises(TypeError, match="anchors"):
         find(pattern(total, anchors=("Gemm",)), "{ y = Neg(x) }")
 
 

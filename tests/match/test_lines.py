@@ -61,7 +61,7 @@ def test_a_replacement_that_is_not_valid_is_told_once(
     assert optimize(model, patterns=[pattern]).graph == model.graph
     (record,) = caplog.records
     first = inspect.getsourcelines(pattern)[1]
-    place = re.search(r"test_lines.py:(\d+)\); it is not applied there$", record.getMessage())
+    place = re.search(r"test_lines.py:(\d+)\); ", record.getMessage())
     assert re.search(text, record.getMessage())
     assert place is not None
     assert int(place[1]) in (first + line, first + line - 1)
@@ -72,7 +72,7 @@ def test_a_replacement_that_is_not_valid_is_told_once(
 def test_metadata_is_checked_when_a_class_is_used() -> None:
     line = inspect.getsourcelines(NoAnchorsPattern)[1] + 1
     with pytest.raises(
-        PatternError, match=rf"test_lines.py:{line}: NoAnchors: anchors is a tuple: \('Neg',\)"
+        PatternError, match=rf"test_lines.py:{line}: NoAnchors: anchors .*\('Neg',\)"
     ):
         optimize(
             parse("agraph (float[a] x) => (float[a] y) { y = Neg(x) }"), patterns=[NoAnchorsPattern]

@@ -50,9 +50,9 @@ def test_metadata() -> None:
 
 def test_both_methods_must_be_there() -> None:
     graph = load("agraph (float[n] x) => (float[n] y) { y = Neg(x) }").graph
-    with pytest.raises(NotImplementedError, match="Bare has no match"):
+    with pytest.raises(NotImplementedError, match=r"Bare .* match\b"):
         Bare().match(GraphBuilderPatternOptimization(graph), node_of(graph, "Neg"), [])
-    with pytest.raises(NotImplementedError, match="Bare has no apply"):
+    with pytest.raises(NotImplementedError, match=r"Bare .* apply\b"):
         Bare().apply(None)  # type: ignore[arg-type]
 
 

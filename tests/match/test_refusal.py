@@ -2,6 +2,7 @@
 """Why something did not match: the reason, the node, the line, and the way that led furthest."""
 
 import inspect
+import re
 from threading import Thread
 
 import pytest
@@ -19,7 +20,7 @@ from xoptim.match import (
     PatternOptimization,
     Symbol,
 )
-from xoptim.match.refusal import Refusal, listener, listening
+from xoptim.match.refusal import READ_ELSEWHERE, Refusal, listener, listening
 
 HERE = __file__
 
@@ -51,10 +52,10 @@ GOOD = {"a": "x", "b": "half", "c": "Erf", "d": "1", "e": "one"}
 @pytest.mark.parametrize(
     ("wrong", "op_type", "reason", "line"),
     [
-        ({"b": "two"}, "Mul", "'two' is not the constant 0.5", 1),
-        ({"c": "Exp"}, "Exp", "expected Erf, found Exp", 2),
-        ({"d": "0"}, "Softmax", "attribute axis=0 does not fit", 3),
-        ({"e": "two"}, "Sub", "'two' is not the constant 1.0", 4),
+        ({"b": "two"}, "Mul", r"'two' .* 0\.5$", 1),
+        ({"c": "Exp"}, "Exp", "Erf.* Exp$", 2),
+        ({"d": "0"}, "Softmax", " axis=0 ", 3),
+        ({"e": "two"}, "Sub", r"'two' .* 1\.0$", 4),
     ],
 )
 def test_the_condition_that_failed(
@@ -64,7 +65,8 @@ def test_the_condition_that_failed(
     heard = refusals(Gelu(), TEXT.format(**{**GOOD, **wrong}))
     (refusal,) = heard
     assert refusal.node is not None
-    assert (refusal.pattern, refusal.node.op_type, refusal.reason) == ("Gelu", op_type, reason)
+    assert (refusal.pattern, refusal.node.op_type) == ("Gelu", op_type)
+    assert re.search(reason, refusal.reason)
     assert (refusal.file, refusal.line) == (HERE, FIRST_LINE + line)
     assert refusal.exit_point == f"{HERE}:{FIRST_LINE + line}"
 
@@ -79,7 +81,7 @@ def test_only_the_way_that_led_furthest_is_told() -> None:
         "y = Max(one, n) }"
     )
     (refusal,) = refusals(Sum(), text)
-    assert refusal.reason == "expected Exp, found Log"
+    assert re.search("Exp.* Log$", refusal.reason)
 
 
 def test_validations_and_results_in_between() -> None:
@@ -88,7 +90,7 @@ def test_validations_and_results_in_between() -> None:
     assert (refusal.reason, refusal.line, refusal.file) == ("z is not wanted", line, HERE)
     text = TEXT.format(**GOOD).replace("=> (y)", "=> (y, t)")
     (refusal,) = refusals(Gelu(), text)
-    assert refusal.reason == "an intermediate result is read elsewhere"
+    assert refusal.reason == READ_ELSEWHERE
     assert refusal.node is not None
     assert refusal.node.op_type == "Mul"
     assert refusal.file == HERE
@@ -120,7 +122,7 @@ def test_listening_changes_nothing_that_is_found() -> None:
         assert find(Shared(), text) == found
     assert heard == [], "what matches is not refused"
     (refusal,) = refusals(Shared(), text.replace("Mul(k, x)", "Mul(z, x)"))
-    assert refusal.reason == "'x' is not constant"
+    assert re.match("'x' .*constant", refusal.reason)
 
 
 @pytest.mark.parametrize("operands", ["m, b", "b, m"])
@@ -131,7 +133,7 @@ def test_the_order_of_operands_in_which_all_else_fits_is_told(operands: str) -> 
 
     text = "agraph (float[N] x, float[3] b) => (y) <float k = {0.5}> { m = Mul(x, k) y = Add(%s) }"
     (refusal,) = refusals(Biased(), text % operands)
-    assert refusal.reason == "'b' is not constant"
+    assert re.match("'b' .*constant", refusal.reason)
 
 
 def test_a_match_asks_nobody_who_listens() -> None:

@@ -62,7 +62,7 @@ def test_operands() -> None:
     assert literals[:3] == [True, 1, 0.5]
     assert [array.tolist() for array in literals[3:6]] == [[1, 2], [3], [4]]
     assert [type(number) for number in literals[6:]] == [float, int]
-    with pytest.raises(TypeError, match="'text' cannot be an operand"):
+    with pytest.raises(TypeError, match=r"'text' .*operand"):
         builder.op.Op("text")
     with pytest.raises(AttributeError):
         builder.op.__wrapped__  # noqa: B018
