@@ -31,7 +31,7 @@ def test_everything_that_is_promised_is_there() -> None:
     assert xoptim.__all__ == sorted(xoptim.__all__)
     assert len(xoptim.__all__) <= 50
     assert set(dir(xoptim)) >= set(xoptim.__all__)
-    with pytest.raises(AttributeError, match="module 'xoptim' has no attribute 'optimise'"):
+    with pytest.raises(AttributeError, match=r"'xoptim' .*'optimise'"):
         _ = xoptim.optimise  # type: ignore[attr-defined]
 
 
@@ -71,7 +71,7 @@ def test_options_and_changes() -> None:
     assert options.drop == ()
     with pytest.raises(TypeError, match="no_such_option"):
         optimize(proto, no_such_option=1)  # type: ignore[call-overload]
-    with pytest.raises(UnknownPatternError, match="did you mean 'default'"):
+    with pytest.raises(UnknownPatternError, match=r"'defaut'.*'default'"):
         optimize(proto, patterns="defaut")
 
 
@@ -170,14 +170,14 @@ def test_building_with_subgraphs() -> None:
 def test_mistakes_while_building() -> None:
     gr = GraphBuilder(18)
     gr.make_tensor_input("x", FLOAT, ["n"])
-    with pytest.raises(ModelError, match="'x' is already defined"):
+    with pytest.raises(ModelError, match="'x' is already"):
         gr.make_tensor_input("x", FLOAT)
-    with pytest.raises(ModelError, match="Relu reads 'nothing', which is not defined"):
+    with pytest.raises(ModelError, match="Relu reads 'nothing'"):
         gr.op.Relu("nothing")
-    with pytest.raises(ModelError, match="output 'y' is not produced"):
+    with pytest.raises(ModelError, match="output 'y'"):
         gr.make_tensor_output("y")
     assert gr.make_initializer("x", 1.0) == "x_1"
-    with pytest.raises(ModelError, match="produces 'x', which is already defined"):
+    with pytest.raises(ModelError, match="produces 'x'"):
         gr.make_node("Neg", "x", "x")
     assert gr.nodes == []
     verify(gr.model)
@@ -241,7 +241,7 @@ def test_mistakes_are_noticed_when_they_are_made(mistake: str) -> None:
 
 @pytest.mark.parametrize("versions", [-1, 0, 999, True, {"": -1}, {"": 18, "acme": 0}])
 def test_operator_sets_that_do_not_exist(versions: Any) -> None:
-    with pytest.raises(ModelError, match="has versions from 1 to"):
+    with pytest.raises(ModelError, match=" 1 to "):
         GraphBuilder(versions)
 
 
@@ -279,7 +279,7 @@ def test_questions() -> None:
     assert (gr.get_type("y"), gr.get_shape("y"), gr.get_rank("y")) == (FLOAT, (named("N"), 3), 2)
     assert (gr.has_type("u"), gr.has_shape("u"), gr.has_rank("u")) == (False, False, False)
     for ask in (gr.get_type, gr.get_shape, gr.get_rank):
-        with pytest.raises(LookupError, match="of 'u' is unknown"):
+        with pytest.raises(LookupError, match="'u'"):
             ask("u")
     assert [gr.is_constant(name) for name in ("w", "a", "y")] == [True, True, False]
     constant = gr.get_constant("a")
@@ -330,7 +330,7 @@ def test_verbosity_at_the_constructor(capsys: pytest.CaptureFixture[str]) -> Non
     GraphBuilder(
         parse(chain("Neg", "Neg", "Abs")), optimization_options=options, verbose=1
     ).optimize()
-    assert "round 1: 1 matches, 1 applied" in capsys.readouterr().out
+    assert re.search("round 1: 1 .* 1 applied", capsys.readouterr().out)
     assert options.verbose == 0
 
 

@@ -238,7 +238,7 @@ def test_within_a_subgraph() -> None:
       w = Floor(x) u = Add(v, w) y = Add(u, a) }"""
     gr = builder(text)
     body = node_of(gr.graph, "If").bodies["then_branch"]
-    with pytest.raises(RewriteError, match="'w' is computed after the subgraph"):
+    with pytest.raises(RewriteError, match=r"'w' .*subgraph"):
         substitute(body, "d", "w")
     verify(gr.model)
     substitute(body, "d", "a")

@@ -3,7 +3,10 @@
 raise.
 """
 
+import errno
 import logging
+import os
+import re
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
@@ -91,8 +94,7 @@ def test_a_wrong_pattern_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
         )
     assert types(result) == ["Exp", "Relu", "Sin"]
     (message,) = caplog.messages
-    assert message.startswith("pattern WrongRelu at ")
-    assert "it is dropped" in message
+    assert re.match("pattern WrongRelu .*dropped", message)
     assert [culprit.name for culprit in reports[0].dropped] == ["WrongRelu"]
     assert [report.status for report in reports[0].verification] == ["equal"]
 
@@ -120,7 +122,7 @@ def test_rewrites_that_are_not_proved_are_undone() -> None:
     assert proofs.unproved == []
     refused = [(step.pattern, step.anchor) for step in proofs.refused]
     assert sorted(refused) == [("FactorOfOne", "c"), ("WrongRelu", "y")]
-    assert proofs.refusals() == "2 rewrites not proved (FactorOfOne, WrongRelu)"
+    assert re.match(r"2 rewrites .*\(FactorOfOne, WrongRelu\)$", proofs.refusals())
     assert result.report.applied == {"FactorOfOne": 1}
     assert types(result.proto) == ["Sin", "Mul", "Relu"]
 
@@ -181,7 +183,7 @@ def test_a_rewrite_that_is_wrong_at_one_node_is_not_applied_there(
         )
     assert types(result) == ["Exp", "Sin", "Relu", "Exp"]
     (message,) = caplog.messages
-    assert "it is not applied there" in message
+    assert "not applied there" in message
     assert [culprit.result for culprit in reports[0].dropped] == ["d"]
     assert [report.status for report in reports[0].verification] == ["equal"]
 
@@ -194,12 +196,12 @@ def test_a_rewrite_that_is_wrong_at_several_nodes_is_dropped(
         result = optimize(model, patterns=[ExpOrLinearPattern], verify=True)
     assert types(result).count("Relu") == 3
     (message,) = caplog.messages
-    assert "it is dropped" in message
+    assert "is dropped" in message
 
 
 def test_what_differs_is_an_error() -> None:
     reports: list[OptimizationReport] = []
-    with pytest.raises(DifferentModelError, match="different: output 'y' with N=2") as caught:
+    with pytest.raises(DifferentModelError, match=r"'y' .*N=2") as caught:
         optimize(
             parse(MODEL), patterns=WrongReluPattern, verify=True, strict=True, report=reports.append
         )
@@ -216,11 +218,11 @@ def test_nothing_left_to_leave_out_is_an_error(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_cannot_be_judged_is_an_error_with_the_model() -> None:
-    with pytest.raises(NotVerifiedError, match="cannot load the original") as caught:
+    with pytest.raises(NotVerifiedError, match="the original") as caught:
         optimize(parse(UNKNOWN, domains={"acme": 1}), verify=True)
     assert caught.value.report.cause == "load"
     assert types(caught.value.model) == ["Frobnicate"]
-    with pytest.raises(ChoiceError, match="the values of input 'x' have shape"):
+    with pytest.raises(ChoiceError, match=r"input 'x' .*shape"):
         optimize(parse(MODEL), verify=VerificationOptions(feeds={"x": np.ones((2, 4), np.float32)}))
 
 
@@ -229,7 +231,7 @@ def test_options_of_the_proof() -> None:
     checks = VerificationOptions(dims={"N": 5}, assignments=1)
     optimize(parse(MODEL), verify=checks, report=reports.append)
     assert [dict(run.dims) for run in reports[0].verification[0].runs] == [{"N": 5}]
-    with pytest.raises(xoptim.XoptimError, match="has no execution provider 'none'"):
+    with pytest.raises(xoptim.XoptimError, match="provider 'none'"):
         optimize(parse(MODEL), provider="none", verify=True)
 
 
@@ -282,7 +284,7 @@ def test_verify() -> None:
     assert verify(parse(MODEL), wrong).status == "different"
     assert verify(parse(MODEL), wrong, VerificationOptions(atol=1e9, rtol=0)).ok
     assert {run.dims["N"] for run in verify(parse(MODEL), wrong, dims={"N": 1}).runs} == {1}
-    with pytest.raises(xoptim.ModelError, match="No such file"):
+    with pytest.raises(xoptim.ModelError, match=os.strerror(errno.ENOENT)):
         verify("nowhere.onnx", parse(MODEL))
 
 
@@ -316,9 +318,8 @@ def test_a_pattern_that_is_still_wrong_after_one_node_is_dropped(
         result = optimize(model, patterns=[pattern], verify=True)
     assert types(result).count("Relu") == types(model).count("Relu")
     first, second = caplog.messages
-    assert "it is not applied there" in first
-    assert second.startswith("pattern RightFor: output")
-    assert "it is dropped" in second
+    assert "not applied there" in first
+    assert re.match("pattern RightFor: .*dropped", second)
 
 
 def test_unproved_rewrites_are_suspected_first(
@@ -337,6 +338,6 @@ def test_unproved_rewrites_are_suspected_first(
     model = FACTORS.replace("two = {2}", "two = {1}")
     result = verified.optimize_verified(parse(model), options, plan)
     assert [culprit.name for culprit in result.dropped] == ["WrongRelu"]
-    assert result.dropped[0].evidence.endswith("; this rewrite is not proved")
+    assert result.dropped[0].evidence.endswith(" not proved")
     assert checked == ["WrongRelu"]
-    assert "it is dropped" in caplog.text
+    assert "is dropped" in caplog.text
