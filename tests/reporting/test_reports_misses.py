@@ -1,6 +1,6 @@
 """Patterns that almost apply."""
 
-from tests.support import load
+from tests.support import load, values_in
 from xoptim.reporting.reports_misses import nearest_misses
 
 GELU = """agraph (float[n] x) => (float[n] y) {
@@ -13,7 +13,8 @@ GELU = """agraph (float[n] x) => (float[n] y) {
 
 def test_the_operator_set_is_too_old() -> None:
     miss, *_ = [miss for miss in nearest_misses(load(GELU, 17)) if miss.pattern == "GeluErf"]
-    assert (miss.reached, miss.reason) == ("5 of 5 nodes", "min_opset 20, the model has 17")
+    assert miss.reached == "5 of 5 nodes"
+    assert values_in(miss.reason) == ["20", "17"]
 
 
 def test_patterns_that_apply_are_not_missed() -> None:

@@ -107,7 +107,7 @@ def test_keys(visit: Open) -> None:
     seen.page.focus("#before")
     seen.page.keyboard.press("ArrowDown")
     assert seen.count("#before .scope.focus") == 1
-    assert "Enter opens it" in seen.page.inner_text("#details")
+    assert "Enter" in seen.page.inner_text("#details")
     before = seen.count("#before .frame")
     seen.page.keyboard.press("Enter")
     assert seen.count("#before .frame") > before
@@ -155,7 +155,7 @@ def test_other_networks(visit: Open, name: str, model: onnx.ModelProto) -> None:
     else:
         seen.page.fill("#search", "ConstantOfShape")
         seen.page.press("#search", "Enter")
-        assert seen.page.inner_text("#details .fate") == "Computed ahead of time"
+        assert "Computed ahead" in seen.page.inner_text("#details .fate")
 
 
 def test_names_stay_text(visit: Open) -> None:
@@ -237,7 +237,7 @@ def test_where_nodes_run(visit: Open) -> None:
     builder, journal = recorded(
         parse("agraph (float[n] x) => (float[n] y) { a = Neg(x) y = Exp(a) }")
     )
-    there, left = Site("there", "WebGpu", 2), Site("elsewhere", "CPU", reason="there is no kernel")
+    there, left = Site("there", "WebGpu", 2), Site("elsewhere", "CPU", reason="no kernel")
     placing = PlacingFacts(
         "webgpu", {"a": there, "y": left}, {"a": there}, [("result", "1 of 2 nodes")]
     )
@@ -247,7 +247,7 @@ def test_where_nodes_run(visit: Open) -> None:
     assert seen.texts("#before .partition") == ["3"]
     assert (seen.count("#after .run"), seen.count("#before .run")) == (1, 2)
     node(seen, "before", "Exp").click()
-    assert "runs on CPU: there is no kernel" in seen.page.inner_text("#details")
+    assert "CPU: no kernel" in seen.page.inner_text("#details")
     seen.page.click("#tab-placement")
     assert "1 of 2 nodes" in seen.page.inner_text("#placement")
 

@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 from tests.reporting.models import BERT, HOSTILE, data_of, unet
-from tests.support import parse
+from tests.support import parse, values_in
 from xoptim import save
 from xoptim.facts.errors import ModelError
 from xoptim.graph.sources import Source
@@ -37,11 +37,8 @@ def test_costs_of_operators_and_nodes() -> None:
     assert rows["MatMul"] == ["1", "32", "128", "192 B", "32 B"]
     assert [*rows] == ["MatMul", "Relu", "all nodes"]
     assert table(page, "layer")["all nodes"] == rows["all nodes"]
-    side = data_of(page)["after"]
-    assert side["costs"] == [
-        "128 operations, reads 192 B, writes 32 B, 32 parameters",
-        "8 operations, reads 32 B, writes 32 B",
-    ]
+    costs = [values_in(text) for text in data_of(page)["after"]["costs"]]
+    assert costs == [["128", "192", "32", "32"], ["8", "32", "32"]]
     assert "Dynamic dimensions: n=2." in page
 
 
@@ -76,12 +73,11 @@ def test_where_nodes_run() -> None:
     sites = {"h": Site("there", "WebGPU", 0), "y": Site("elsewhere", "CPU", reason="no kernel")}
     placing = PlacingFacts("webgpu", after=sites, counts=[("model", "1 of 2 nodes")])
     page = view(parse(TEXT), placing=placing).html
-    assert "<h2>Placement on webgpu</h2>" in page
+    assert re.search("<h2>[^<]*webgpu</h2>", page)
     assert "lowered" not in page.partition("<body")[2].partition("<script")[0]
-    assert [text for _, text in data_of(page)["after"]["runs"]["texts"]] == [
-        "runs on WebGPU, partition 1",
-        "runs on CPU: no kernel",
-    ]
+    (_, taken), (_, left) = data_of(page)["after"]["runs"]["texts"]
+    assert taken.endswith(" WebGPU, partition 1")
+    assert left.endswith(" CPU: no kernel")
 
 
 def test_a_placement_has_names_of_nodes_and_results() -> None:
@@ -89,7 +85,7 @@ def test_a_placement_has_names_of_nodes_and_results() -> None:
     facts = placing_alone(place(source.proto, named("onnx")), source.proto)
     assert facts.target == "onnx"
     assert {"h", "y"} <= facts.after.keys()
-    assert facts.counts == [("model", "2 of 2 nodes in 1 partition")]
+    assert [(name, *values_in(text)) for name, text in facts.counts] == [("model", "2", "2", "1")]
 
 
 def test_weights_may_be_missing(tmp_path: Path) -> None:
@@ -102,8 +98,8 @@ def test_weights_may_be_missing(tmp_path: Path) -> None:
 
 def test_unknown_shapes_and_dimensions() -> None:
     page = view(parse("agraph (float[n] x) => (float[m] y) { z = NonZero(x) y = Cast<to=1>(z) }"))
-    assert "nodes are unknown, and count as 0." in page.html
-    assert "unknown: it has an unknown shape" in data_of(page.html)["after"]["costs"]
+    assert "nodes are unknown" in page.html
+    assert any(text.startswith("unknown: ") for text in data_of(page.html)["after"]["costs"])
     with pytest.raises(ModelError, match="k"):
         view(parse(TEXT), {"k": 3})
 
