@@ -1,6 +1,8 @@
 """The file with the settings of a session: round trip, damage, the session that it makes."""
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -58,22 +60,20 @@ def test_a_session_has_the_settings(model: Path) -> None:
 
 def test_settings_that_are_missing(model: Path) -> None:
     settings_path(model).unlink()
-    with pytest.raises(
-        SettingsError,
-        match=r"cannot read the settings '.*model\.onnx\.session\.json': No such file",
-    ):
+    missing = rf"model\.onnx\.session\.json': {os.strerror(errno.ENOENT)}"
+    with pytest.raises(SettingsError, match=missing):
         xoptim.session(str(model))
 
 
 def test_a_model_that_is_missing(model: Path) -> None:
     model.unlink()
-    with pytest.raises(LoadError, match="there is no model"):
+    with pytest.raises(LoadError, match=r"no model .*model\.onnx"):
         xoptim.session(model)
 
 
 def test_a_model_that_cannot_be_loaded(model: Path) -> None:
     model.write_bytes(b"no model")
-    with pytest.raises(LoadError, match="onnxruntime cannot load"):
+    with pytest.raises(LoadError, match="cannot load"):
         xoptim.session(model)
 
 
@@ -82,7 +82,7 @@ def test_a_model_that_cannot_be_loaded(model: Path) -> None:
 )
 def test_files_that_are_not_settings(model: Path, content: bytes) -> None:
     settings_path(model).write_bytes(content)
-    with pytest.raises(SettingsError, match=r"are damaged: .*; run xopt tune again"):
+    with pytest.raises(SettingsError, match=r"damaged: .*xopt tune"):
         xoptim.session(model)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import parse
+from tests.support import parse, values_in
 from tests.tuning.fakes import MODEL, Timed, by_groups
 from xoptim import OptimizationOptions, OptimizationReport, optimize
 from xoptim.bench import BenchOptions
@@ -48,11 +48,9 @@ def test_a_family_that_makes_it_slower_is_dropped_and_named(timed: Timed) -> Non
     assert check.after.value == pytest.approx(0.9)
     assert types_in(verified) == ["Transpose", "Transpose", "Sigmoid", "Mul", "Relu"]
     assert verified.reports[0].ok
-    assert (
-        check.summary()
-        == "time / original 1.350 (1.349 to 1.351): slower; without movement: 0.900 (0.899 to"
-        " 0.901)"
-    )
+    ratios = ["1.350", "1.349", "1.351", "0.900", "0.899", "0.901"]
+    assert values_in(check.summary()) == ratios
+    assert " movement: 0.900 " in check.summary()
 
 
 class _Dropped:
@@ -107,7 +105,7 @@ def test_when_every_result_is_slower_the_original_is_kept(timed: Timed) -> None:
     assert check.after is None
     assert types_in(verified) == [node.op_type for node in parse(MODEL).graph.node]
     assert verified.reports[0].ok
-    assert "the original is kept" in check.summary()
+    assert "original is kept" in check.summary()
 
 
 def test_noise_changes_nothing(timed: Timed) -> None:

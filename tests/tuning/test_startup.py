@@ -1,5 +1,6 @@
 """Settings for a soon start: only what starts sooner, is not slower, and changes no result."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -52,7 +53,7 @@ def test_the_soonest_start(monkeypatch: pytest.MonkeyPatch) -> None:
     found = searched(monkeypatch, sooner)
     assert (found.settings.level, found.settings.entries) == ("off", (NO_PREPACKING,))
     assert found.settings.threads == 0
-    assert found.summary() == "ORT graph optimizations: off, no prepacking"
+    assert found.summary().endswith(": off, no prepacking")
 
 
 def test_slower_runs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +61,7 @@ def test_slower_runs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         return 1.05 if settings.level == "off" or is_unpacked(settings) else 1.0
 
     found = searched(monkeypatch, sooner, run)
-    assert found.summary() == "ORT graph optimizations: extended"
+    assert (found.settings.level, found.settings.entries) == ("extended", ())
 
 
 def test_runs_that_may_be_slower_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,12 +73,13 @@ def test_runs_that_may_be_slower_are_refused(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_other_results_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     found = searched(monkeypatch, sooner, change=lambda s: "output 'y'" if s.level == "off" else "")
-    assert found.summary() == "ORT graph optimizations: extended, no prepacking"
+    assert (found.settings.level, found.settings.entries) == ("extended", (NO_PREPACKING,))
 
 
 def test_a_setting_that_saves_little_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     found = searched(monkeypatch, lambda s: 0.96 if is_unpacked(s) else 1.0)
-    assert found.summary() == "the defaults of ONNX Runtime"
+    assert found.settings == BenchOptions().settings
+    assert "defaults" in found.summary()
 
 
 def test_every_start_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,13 +103,13 @@ def test_a_model_that_cannot_run() -> None:
         parse("agraph (float[2] x) => (float[2] y) { y = NoSuch(x) }"), None, BenchOptions()
     )
     assert found.settings == BenchOptions().settings
-    assert found.summary().startswith("the defaults of ONNX Runtime (not measured: ")
+    assert re.search(r"defaults .*\(not measured: ", found.summary())
 
 
 def test_too_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(startup, "available_memory", lambda: -1)
     found = startup_settings(parse(MODEL), None, BenchOptions())
-    assert found.reason == "not measured: there is not enough memory for two sessions"
+    assert re.match("not measured: .*memory", found.reason)
 
 
 def test_an_optimization_that_ends_the_process_stays_off(monkeypatch: pytest.MonkeyPatch) -> None:
