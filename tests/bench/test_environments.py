@@ -86,13 +86,9 @@ VERSIONS = """ERROR: Could not find a version that satisfies the requirement (fr
 ERROR: No matching distribution found for onnxruntime==9.9.*
 """
 REASONS = {
-    VERSIONS.format("1.30.0, 1.31.0, 1.32.0"): (
-        "there is no such version for this Python; the newest are 1.30.0, 1.31.0, 1.32.0"
-    ),
-    VERSIONS.format("none"): (
-        "the package index cannot be reached; check the network, or the settings of pip"
-    ),
-    "Collecting\nERROR: No space left on device\n": "ERROR: No space left on device",
+    VERSIONS.format("1.30.0, 1.31.0, 1.32.0"): r" 1\.30\.0, 1\.31\.0, 1\.32\.0$",
+    VERSIONS.format("none"): "package index .*network",
+    "Collecting\nERROR: No space left on device\n": "ERROR: No space left on device$",
 }
 
 
@@ -101,18 +97,17 @@ def test_an_installation_that_fails(
     commands: Commands, tmp_path: Path, output: str, reason: str
 ) -> None:
     commands.output = output
-    with pytest.raises(InstallError) as caught:
+    with pytest.raises(InstallError, match=rf"onnxruntime 9\.9: .*{reason}"):
         python_with("9.9")
-    assert str(caught.value) == f"cannot install onnxruntime 9.9: {reason}"
     assert kept(tmp_path) == []
 
 
 def test_no_place_for_it(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environments, "cache_folder", lambda: None)
-    with pytest.raises(InstallError, match="set XDG_CACHE_HOME"):
+    with pytest.raises(InstallError, match="XDG_CACHE_HOME"):
         python_with("1.30")
     monkeypatch.setattr(environments, "cache_folder", lambda: Path("/dev/null"))
-    with pytest.raises(InstallError, match="cannot make an environment in '/dev/null"):
+    with pytest.raises(InstallError, match="'/dev/null"):
         python_with("1.30")
     assert commands.calls == []
 
@@ -124,13 +119,13 @@ def test_an_installation_that_takes_too_long(
         raise subprocess.TimeoutExpired("pip", 1)
 
     monkeypatch.setattr("subprocess.run", stopped)
-    with pytest.raises(InstallError, match=r"installing onnxruntime 1\.30 took too long"):
+    with pytest.raises(InstallError, match=r"onnxruntime 1\.30 .*too long"):
         python_with("1.30")
 
 
 @pytest.mark.parametrize("text", ["1", "1.30.x", "1.30 --pre", "latest", "", "../1.30", "1.٣"])
 def test_what_is_no_version(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is not a version such as 1\.30"):
+    with pytest.raises(ValueError, match="not a version"):
         check_version(text)
 
 

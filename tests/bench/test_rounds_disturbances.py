@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support import values_in
 from xoptim.bench import BenchOptions, BenchReport, Interval, ModelTimes, Ratio
 
 
@@ -34,24 +35,20 @@ def test_each_cause(changed: BenchReport, cause: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("half", "need"),
+    ("half", "values"),
     [
-        (0.015, "ratios are still precise to 1.5%"),
-        (
-            0.5,
-            "ratios are precise to 50.0%; "
-            "an idle machine or `xopt bench --seconds 6250` gives 2.0%",
-        ),
-        (4.0, "ratios are precise to 400.0% only; measure again on an idle machine"),
+        (0.015, ["1.5%"]),
+        (0.5, ["50.0%", "xopt bench --seconds 6250", "2.0%"]),
+        (4.0, ["400.0%"]),
     ],
 )
-def test_what_is_needed(half: float, need: str) -> None:
-    assert report(spread=0.2, half=half).disturbances[-1] == need
+def test_what_is_needed(half: float, values: list[str]) -> None:
+    assert values_in(report(spread=0.2, half=half).disturbances[-1]) == values
 
 
 def test_one_model_alone() -> None:
     alone = BenchReport((times(0.3),), {}, BenchOptions())
-    assert alone.disturbances[-1] == "precise times need an idle machine"
+    assert "idle machine" in alone.disturbances[-1]
 
 
 def test_the_spread_is_that_of_each_setting() -> None:

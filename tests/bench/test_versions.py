@@ -68,7 +68,7 @@ def test_values_that_cannot_be_passed(kind: str) -> None:
     declared = kind if "(" in kind else f"{kind}[n]"
     made = "SequenceLength(x)" if "(" in kind else "Shape(x)"
     model = parse(f"agraph ({declared} x) => (int64 y) {{ y = {made} }}")
-    with pytest.raises(FeedError, match="input 'x' has a type that cannot be passed to other"):
+    with pytest.raises(FeedError, match=r"input 'x' .*type"):
         bench_versions(model, ["1.30", "1.32"], QUICK, python_of=installed)
 
 
@@ -76,7 +76,7 @@ def test_only_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "xoptim.bench.versions.resolve_providers", lambda _: ["CUDA", "CPUExecutionProvider"]
     )
-    with pytest.raises(ProviderUnavailable, match="on the CPU only"):
+    with pytest.raises(ProviderUnavailable, match="CPU only"):
         bench_versions(parse(RELU), ["1.30", "1.32"], QUICK, python_of=installed)
 
 
@@ -91,11 +91,8 @@ def broken(tmp_path: Path) -> Path:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a script is a program on POSIX only")
 def test_a_process_that_ends(broken: Path) -> None:
-    with pytest.raises(LoadError) as caught:
+    with pytest.raises(LoadError, match=r"'model 1' .*onnxruntime 1\.30: .*exit code 7$"):
         bench_versions(parse(RELU), ["1.30"], QUICK, python_of=lambda _: broken)
-    assert str(caught.value) == (
-        "'model 1' does not run with onnxruntime 1.30: it ended with the exit code 7"
-    )
 
 
 def test_a_model_that_a_version_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,10 +102,8 @@ def test_a_model_that_a_version_refuses(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(
         VersionProcess, "load", lambda self, task: load(self, {**task, "model": "missing.onnx"})
     )
-    with pytest.raises(LoadError) as caught:
+    with pytest.raises(LoadError, match=r"onnxruntime 1\.30: .*missing\.onnx") as caught:
         bench_versions(tmp_path / "model.onnx", ["1.30"], QUICK, python_of=installed)
-    assert "does not run with onnxruntime 1.30: " in str(caught.value)
-    assert "missing.onnx" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -120,7 +115,7 @@ def test_a_run_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         self._process.kill()
 
     monkeypatch.setattr(VersionProcess, "load", load_and_end)
-    with pytest.raises(RunError, match=rf"does not run with {HERE}: it ended"):
+    with pytest.raises(RunError, match=f" {HERE}: .*ended"):
         bench_versions(parse(RELU), ["1.30"], QUICK, python_of=installed)
 
 
