@@ -210,7 +210,7 @@ def test_a_cache_names_modules_of_the_catalogue_only(folder: Path, pack: Path) -
     assert found is not None
     (deferred,) = found
     assert isinstance(deferred, DeferredPattern)
-    with pytest.raises(ValueError, match="antigravity is not a part of the catalogue"):
+    with pytest.raises(ValueError, match="antigravity"):
         deferred.loaded  # noqa: B018
     assert "antigravity" not in sys.modules
 

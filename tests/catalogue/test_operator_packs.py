@@ -49,14 +49,11 @@ def test_no_pack() -> None:
 @pytest.mark.parametrize(
     ("pack", "reason"),
     [
-        ("lost", "No module named"),
-        ("wrong", "'Relu' is not the name of a custom operator"),
-        ("shapeless", "'str' object has no attribute 'items'"),
+        ("lost", "No module"),
+        ("wrong", "'Relu'"),
+        ("shapeless", "'items'"),
     ],
 )
 def test_a_pack_that_cannot_be_used(pack: str, reason: str) -> None:
-    with pytest.raises(PatternError) as caught:
+    with pytest.raises(PatternError, match=f"pack {pack!r} .*{reason}"):
         use_operators(pack)
-    text = str(caught.value)
-    assert text.startswith(f"the operators of pack {pack!r} cannot be used: ")
-    assert reason in text

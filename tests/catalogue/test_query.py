@@ -132,15 +132,14 @@ def test_a_subquery_is_asked_of_its_group_instead() -> None:
 def test_unknown_words(where: str) -> None:
     parts: dict[str, Any] = {"include": ["all"]}
     parts[where] = {"target": Query(["Zetta"])} if where == "subquery" else ["Zetta"]
-    message = r"^unknown pattern, tag or preset 'Zetta'; did you mean 'Zeta'"
-    with pytest.raises(UnknownPatternError, match=message):
+    with pytest.raises(UnknownPatternError, match=r"'Zetta'; .*'Zeta'"):
         found(**parts)
 
 
 def test_unknown_groups() -> None:
     with pytest.raises(
         UnknownPatternError,
-        match="'targets'; the groups are: canonicalize, final, lower, specialize, target",
+        match=r"'targets'; .*: canonicalize, final, lower, specialize, target",
     ):
         found(["a"], subquery={"targets": Query("a")})
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.catalogue.toys import Install, messages, toy
+from tests.support import values_in
 from xoptim import (
     OptimizationOptions,
     PatternOptimization,
@@ -144,30 +145,29 @@ def test_drop(toys: dict[str, type[PatternOptimization]]) -> None:
     assert names("default", ("Rough",)) == DEFAULT, "it was not chosen in the first place"
     assert names(["Zeta", MinePattern], ("MinePattern",)) == ["Zeta"]
     assert names(None, ("Zeta",)) == []
-    with pytest.raises(UnknownPatternError, match="'Zetta'; did you mean 'Zeta'"):
+    with pytest.raises(UnknownPatternError, match=r"'Zetta'; .*'Zeta'"):
         names("default", ("Zetta",))
-    with pytest.raises(UnknownPatternError, match="unknown pattern 'movement'"):
+    with pytest.raises(UnknownPatternError, match="pattern 'movement'"):
         names("default", ("movement",))
 
 
 @pytest.mark.parametrize(
     ("word", "hint"),
     [
-        ("Zetta", "did you mean 'Zeta'"),
-        ("zeta", "did you mean 'Zeta'"),
-        ("OldFusd", "did you mean 'OldFused'"),
-        ("GamaPattern", "did you mean 'Gamma'"),
-        ("defualt", "did you mean 'default'"),
-        ("onnxruntim", "did you mean 'onnxruntime'"),
-        ("mouvement", "did you mean 'movement'"),
+        ("Zetta", "'Zeta'"),
+        ("zeta", "'Zeta'"),
+        ("OldFusd", "'OldFused'"),
+        ("GamaPattern", "'Gamma'"),
+        ("defualt", "'default'"),
+        ("onnxruntim", "'onnxruntime'"),
+        ("mouvement", "'movement'"),
         ("Zeta Alpha", "did you mean"),
-        ("xyzzy", "`xopt list` shows the patterns, `xopt list --tags` the tags and presets"),
+        ("xyzzy", "`xopt list` .*`xopt list --tags`"),
     ],
 )
 def test_unknown_words(word: str, hint: str, toys: object) -> None:
     for text in (word, f"default-{word}", f"default,{word}"):
-        message = f"^unknown pattern, tag or preset '{word}'; {hint}"
-        with pytest.raises(UnknownPatternError, match=message):
+        with pytest.raises(UnknownPatternError, match=f"'{word}'; .*{hint}"):
             select(text)
     with pytest.raises(UnknownPatternError, match=hint):
         resolve(word)
@@ -175,14 +175,10 @@ def test_unknown_words(word: str, hint: str, toys: object) -> None:
 
 def test_names_say_where_they_come_from(toys: object) -> None:
     assert names("Zeta", (Name("ZetaPattern", "PATTERN"),)) == []
-    with pytest.raises(
-        UnknownPatternError, match=r"^PATTERN: unknown pattern 'Zet'; did you mean 'Zeta'"
-    ):
+    with pytest.raises(UnknownPatternError, match=r"^PATTERN: .*'Zet'; .*'Zeta'"):
         names("Zeta", (Name("BetaPattern", "PATTERN"), Name("Zet", "PATTERN")))
     for word in ("default", "defaul", "movement"):
-        with pytest.raises(
-            UnknownPatternError, match=f"^PATTERN: unknown pattern '{word}'"
-        ) as error:
+        with pytest.raises(UnknownPatternError, match=f"^PATTERN: .*'{word}'") as error:
             names("Zeta", (Name(word, "PATTERN"),))
         assert "did you mean" not in str(error.value), "what is suggested can be used"
 
@@ -201,7 +197,7 @@ def test_options(toys: dict[str, type[PatternOptimization]]) -> None:
     assert selected(provider="cuda") == DEFAULT
     assert selected(drop=("Zeta",)) == ["Beta", "Alpha", "Gamma"]
     assert selected(patterns=None) == []
-    with pytest.raises(UnknownPatternError, match="did you mean 'default'"):
+    with pytest.raises(UnknownPatternError, match=r"'defaults'; .*'default'"):
         selected(patterns="defaults")
 
 
@@ -295,10 +291,7 @@ def test_deprecated_patterns_by_name(toys: object, caplog: pytest.LogCaptureFixt
     assert names(
         Query(["Zeta"], subquery={"target": Query([]), "canonicalize": Query(["OldFused"])})
     ) == ["OldFused"]
-    assert messages(caplog) == [
-        "pattern 'Old' is deprecated: it may be removed in a later version",
-        "pattern 'OldFused' is deprecated: it may be removed in a later version",
-    ]
+    assert [values_in(message) for message in messages(caplog)] == [["Old"], ["OldFused"]]
 
 
 @pytest.fixture
@@ -334,7 +327,7 @@ def test_former_names(
 ) -> None:
     for _ in range(2):
         assert names(chosen, drop) == expected
-    assert messages(caplog) == ["pattern 'OldNew' is now called 'New'; the old name may be removed"]
+    assert [values_in(message) for message in messages(caplog)] == [["OldNew", "New"]]
 
 
 def test_what_is_there_comes_before_former_names(
@@ -344,9 +337,7 @@ def test_what_is_there_comes_before_former_names(
     assert names("all", ("Zeta",)) == ["New", "One", "Two"]
     assert messages(caplog) == []
     assert names("all-Twin") == ["New", "Zeta"]
-    assert messages(caplog) == [
-        "pattern 'Twin' is now called 'One' and 'Two'; the old name may be removed"
-    ]
+    assert [values_in(message) for message in messages(caplog)] == [["Twin", "One", "Two"]]
 
 
 def test_former_names_in_the_environment(renamed: None, caplog: pytest.LogCaptureFixture) -> None:
@@ -362,7 +353,7 @@ def test_former_names_in_the_environment(renamed: None, caplog: pytest.LogCaptur
         "Zeta": 10,
     }
     assert messages(caplog) == []
-    with pytest.raises(UnknownPatternError, match=r"^DROPPATTERN: unknown pattern 'OldNw'"):
+    with pytest.raises(UnknownPatternError, match=r"^DROPPATTERN: .*'OldNw'"):
         OptimizationOptions(debug=DebugSettings(drop=("OldNw",))).selected()
 
 
