@@ -70,7 +70,7 @@ def test_texts(texts: tuple[str, ...], canonical: str) -> None:
 
 
 def test_what_is_no_list_of_texts() -> None:
-    with pytest.raises(AssumptionError, match="sequence of strings"):
+    with pytest.raises(AssumptionError, match="sequence"):
         Assumptions.of("past >= 1")
     with pytest.raises(AssumptionError, match="not 3"):
         Assumptions.of([3])  # type: ignore[list-item]
@@ -152,10 +152,7 @@ def test_remainders_of_large_divisors_meet_without_a_search() -> None:
     ] * 20
     known = Assumptions.of([f"m{i} % {p} == 1" for i, p in enumerate(primes)])
     assert dict(known.sizes)["m7"].rest == 1
-    with pytest.raises(
-        AssumptionError,
-        match="the divisors of a dimension may have a common multiple of at most 1048576",
-    ):
+    with pytest.raises(AssumptionError, match=r"common multiple .*1048576"):
         Assumptions.of([f"n % {prime} == 5" for prime in primes])
     small = itertools.product(range(1, 9), repeat=2)
     for first, second in small:

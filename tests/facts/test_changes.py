@@ -16,7 +16,7 @@ MODEL = parse("agraph (float[n] x) => (float[n] y) { y = Relu(x) }")
 def test_changes() -> None:
     assert with_changes(OptimizationOptions, None, {"opset": 18}) == OptimizationOptions(opset=18)
     assert with_changes(OptimizationOptions, OptimizationOptions(strict=True), {}).strict
-    with pytest.raises(TypeError, match="unexpected keyword argument 'pattern'"):
+    with pytest.raises(TypeError, match="'pattern'"):
         with_changes(OptimizationOptions, None, {"pattern": "default"})
 
 
@@ -32,12 +32,11 @@ def test_changes() -> None:
 )
 @pytest.mark.parametrize("wrong", [3, 0, {"opset": 18}, "default"])
 def test_other_objects(function: Callable[[Any], Any], name: str, wrong: object) -> None:
-    with pytest.raises(TypeError, match=f"^{name} is expected, not "):
+    with pytest.raises(TypeError, match=f"^{name} "):
         function(wrong)
 
 
 @pytest.mark.parametrize("wrong", [3, "yes", None])
 def test_what_verify_may_be(wrong: Any) -> None:
-    message = r"^verify must be True, False or VerificationOptions, not "
-    with pytest.raises(TypeError, match=message):
+    with pytest.raises(TypeError, match=r"^verify .* VerificationOptions, "):
         optimize(MODEL, verify=wrong)

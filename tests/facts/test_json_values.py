@@ -40,10 +40,10 @@ def test_objects_in_files(tmp_path: Path) -> None:
     path.write_text(json.dumps({"a": [1, None]}))
     assert read_json_object(path) == {"a": [1, None]}
     path.write_text("[1]")
-    with pytest.raises(ValueError, match="it is not a JSON object"):
+    with pytest.raises(ValueError, match="JSON object"):
         read_json_object(path)
     path.write_bytes(b'{"a": "\xff"}')
-    with pytest.raises(ValueError, match="codec can't decode"):
+    with pytest.raises(UnicodeDecodeError):
         read_json_object(path)
     with pytest.raises(IsADirectoryError):
         read_json_object(tmp_path)

@@ -43,7 +43,7 @@ def test_a_name_is_imported_when_it_is_asked_for(package: str) -> None:
     assert (made.one, made.zwei) == (1, 2)
     assert vars(made)["one"] == 1
     assert f"{package}.first" in sys.modules
-    with pytest.raises(AttributeError, match="module 'lazy_package' has no attribute 'two'"):
+    with pytest.raises(AttributeError, match=r"'lazy_package' .*'two'"):
         made.two  # noqa: B018
 
 

@@ -22,7 +22,7 @@ def test_amounts(text: str, amount: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "much", "-1", "1e3", "4 TB", "GB", "10%"])
 def test_other_texts(text: str) -> None:
-    with pytest.raises(ValueError, match="a size such as 500kB or 4GB is expected"):
+    with pytest.raises(ValueError, match="500kB"):
         byte_amount(text)
 
 
