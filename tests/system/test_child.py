@@ -33,7 +33,7 @@ def test_a_process_that_ends_without_an_answer() -> None:
     with closing(Child(ENDS)) as child:
         with pytest.raises(ChildGoneError):
             child.ask(1)
-        assert child.end_text() == "ended with the exit code 1: no answer"
+        assert "exit code 1: " in child.end_text()
     with closing(Child(ENDS)) as child, pytest.raises(ChildGoneError):
         child.ask_last(1)
 
@@ -42,7 +42,7 @@ def test_errors_that_are_not_kept() -> None:
     with closing(Child(ENDS, keeps_errors=False)) as child:
         with pytest.raises(ChildGoneError):
             child.ask(1)
-        assert child.end_text() == "ended with the exit code 1"
+        assert child.end_text().endswith("exit code 1")
 
 
 def test_a_process_that_takes_too_long() -> None:

@@ -130,8 +130,8 @@ def test_paths(folder: ConfinedFolder, tmp_path: Path) -> None:
     assert folder.parts("a/../sub/./file") == ("sub", "file")
     assert folder.parts(str(tmp_path / "inside" / "a")) == ("a",)
     for path in ("", ".", "..", "../outside/a", "/etc/passwd", "a/../../outside"):
-        with pytest.raises(ValueError, match="stay in it"):
+        with pytest.raises(ValueError, match="stay"):
             folder.parts(path)
     for path in ("a\0b", "\ud800"):
-        with pytest.raises(ValueError, match="no file can have this name"):
+        with pytest.raises(ValueError, match="name"):
             folder.parts(path)
