@@ -16,7 +16,7 @@ import pytest
 
 import xoptim
 from tests.batching.fakes import files, runs, write
-from tests.support import parse
+from tests.support import parse, values_in
 from xoptim.batching import BatchError, BatchOptions, BatchStep
 from xoptim.batching.store import RESULTS, Store
 from xoptim.cli.main import run
@@ -77,17 +77,13 @@ def test_each_model_ends_in_its_own_way(tmp_path: Path, monkeypatch: pytest.Monk
     assert lines(tmp_path / "out") == {record.output: record.status for record in report.records}
     assert report.exit_code == 2
     errors = {record.output: record.error for record in report.records}
-    assert errors["bad.onnx"] == "ended by SIGKILL"
-    assert errors["late.onnx"] == "not done within 100 seconds"
-    assert errors["odd.onnx"] == "'it' is not an ONNX model"
+    assert errors["bad.onnx"].endswith("SIGKILL")
+    assert values_in(errors["late.onnx"]) == ["100"]
+    assert values_in(errors["odd.onnx"]) == ["it"]
     assert files(tmp_path / "out") == {RESULTS, "a/good.onnx", "doubt.onnx"}
     good = report.records[0]
-    assert (good.nodes_before, good.nodes_after, good.bytes_after, good.verdict) == (
-        3,
-        1,
-        100,
-        "equal, no difference",
-    )
+    assert (good.nodes_before, good.nodes_after, good.bytes_after) == (3, 1, 100)
+    assert good.verdict.startswith("equal, no ")
 
 
 @pytest.mark.parametrize(
@@ -108,7 +104,8 @@ def test_branches_that_did_not_run_are_in_the_verdict(tmp_path: Path) -> None:
     models = write(tmp_path / "in", a="partial")
     (record,) = xoptim.batch(models, tmp_path / "out", FAST).records
     assert record.status == "done"
-    assert record.verdict == "equal, 1 branch not run (branch 'then' of If 'y'), no difference"
+    assert record.verdict.startswith("equal, 1 branch ")
+    assert values_in(record.verdict) == ["1", "then", "y"]
 
 
 @pytest.mark.slow
@@ -179,7 +176,7 @@ def test_an_interrupted_batch_goes_on(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_two_batches_with_one_folder(tmp_path: Path) -> None:
     models, out = write(tmp_path / "in", a="fine"), tmp_path / "out"
-    with Store(out), pytest.raises(BatchError, match="another batch is writing into"):
+    with Store(out), pytest.raises(BatchError, match="another batch"):
         xoptim.batch(models, out)
     assert xoptim.batch(models, out).exit_code == 0
 

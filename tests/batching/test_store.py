@@ -47,7 +47,7 @@ def test_a_result_that_cannot_be_moved(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         record = store.publish(_attempt(store, "a"))
         assert record.status == "failed"
-        assert "cannot write the result" in record.error
+        assert "cannot write" in record.error
     assert (tmp_path / "a/inside").is_dir()
 
 
@@ -56,7 +56,7 @@ def test_weights_of_the_model_are_not_replaced(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         record = store.publish(_attempt(store, "a.data", "a", inputs=(tmp_path / "a.data",)))
         assert (record.status, record.written) == ("failed", {})
-        assert "holds weights of the input" in record.error
+        assert "holds weights" in record.error
     assert (tmp_path / "a.data").read_text() == "weights"
     assert files(tmp_path) == {RESULTS, "a.data"}
 

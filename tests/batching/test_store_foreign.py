@@ -5,6 +5,7 @@ ends the batch.
 import json
 import logging
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def test_invalid_records(
         report = batch("in", "out", ONE)
     assert [record.status for record in report.records] == ["done"]
     (warning,) = [each.getMessage() for each in caplog.records]
-    assert "2 invalid records are ignored (line 1: " in warning
+    assert re.search(r"2 invalid .*\(line 1: ", warning)
     assert len(warning) < 300
     found = [json.loads(each)["output"] for each in Path("out", RESULTS).read_text().splitlines()]
     assert found == ["a.onnx", "b.onnx"]
@@ -151,7 +152,7 @@ def test_links_in_place_of_its_own_files(tmp_path: Path, name: str) -> None:
     (tmp_path / "records").write_text("mine")
     out.mkdir()
     (out / name).symlink_to(tmp_path / "records" if name == RESULTS else other)
-    with pytest.raises(BatchError, match="is a symbolic link"), Store(out):
+    with pytest.raises(BatchError, match="symbolic link"), Store(out):
         pass
     assert (other / "run-mine" / "file").read_text() == (tmp_path / "records").read_text() == "mine"
 
@@ -188,5 +189,5 @@ def test_links_between_folders_of_results_are_not_followed(tmp_path: Path) -> No
     (out / "sub").symlink_to("other", target_is_directory=True)
     record = publish(out, "sub/a.onnx", "a.onnx")
     assert record.status == "failed"
-    assert "sub': it is a symbolic link; remove the link" in record.error
+    assert re.search("sub': .*symbolic link", record.error)
     assert list((out / "other").iterdir()) == []
