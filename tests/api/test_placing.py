@@ -26,7 +26,7 @@ def test_external_data_next_to_a_file(tmp_path: Path) -> None:
     model = parse("agraph (float[300] x) => (float[300] y) { y = Add(x, w) }")
     model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(300, np.float32), "w"))
     onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0)
-    assert xoptim.place(tmp_path / "m.onnx", "cpu").summary() == "cpu: 1 of 1 node in 1 partition"
+    assert len(xoptim.place(tmp_path / "m.onnx", "cpu").taken) == 1
 
 
 def test_errors() -> None:

@@ -1,5 +1,7 @@
 """The Python door to rules in text form."""
 
+import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -57,7 +59,8 @@ def test_files(tmp_path: Path) -> None:
     assert [p.name() for p in select(rules)] == ["R", "S", "A"]
     with pytest.raises(TextRuleError) as caught:
         read_rules(first, first)
-    assert str(caught.value) == f"{first}:2:1: rule 'R' is already defined in {first}:2"
+    assert str(caught.value).startswith(f"{first}:2:1: rule 'R' ")
+    assert str(caught.value).endswith(f" {first}:2")
     assert read_rules() == []
     first.write_bytes(b"\xef\xbb\xbf" + pair("match (x) => (y) {\r\n y = Abs (x) }").encode())
     (rule,) = read_rules(first)
@@ -68,15 +71,13 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     binary = tmp_path / "model.onnx"
     binary.write_bytes(b"\x08\xff\xfe")
     missing, folder = tmp_path / "none.onnxtxt", tmp_path
-    for path, what in (
-        (missing, "No such file"),
-        (folder, "Is a directory"),
-        (binary, "not UTF-8 text"),
+    for path, reason in (
+        (missing, os.strerror(errno.ENOENT)),
+        (folder, os.strerror(errno.EISDIR)),
+        (binary, "UTF-8"),
     ):
-        with pytest.raises(TextRuleError) as caught:
+        with pytest.raises(TextRuleError, match=f"^{path}: .*{reason}"):
             read_rules(path)
-        assert str(caught.value).startswith(f"{path}: cannot read the rules: ")
-        assert what in str(caught.value)
 
 
 SQUARES = Example(
@@ -127,7 +128,7 @@ def test_a_registered_rule_runs_by_default() -> None:
     assert types(optimize(model, patterns="default-Silly")) == ["Sinh"]
     assert types(optimize(model, patterns="odd")) == ["Asinh"]
     assert types(optimize(model, patterns="TransposeTranspose")) == ["Sinh"]
-    with pytest.raises(ValueError, match="'Silly' is taken"):
+    with pytest.raises(ValueError, match="'Silly'"):
         register_rewrite(
             "f (x) => (y) { y = Cosh (x) }", "f (x) => (y) { y = Acosh (x) }", name="Silly"
         )
@@ -159,20 +160,20 @@ def test_functions() -> None:
     assert types(after) == ["Pow", "Mul", "Mul"]
     same_results(parse(POWERS), after, {"x": np.array([1.5, -2], np.float32)})
     match.node[1].input[0] = "q"
-    with pytest.raises(TextRuleError, match=r"^pattern: operand 'q' of Pow is not defined"):
+    with pytest.raises(TextRuleError, match=r"^pattern: .*'q' of Pow"):
         rewrite_rule(match, replace)
 
 
 def test_texts_of_functions() -> None:
     for text, where in (
-        ("", "pattern:1:1: expected one function, found 0"),
-        (RELU + "\n" + RELU, "pattern:2:1: expected one function, found 2"),
+        ("", "pattern:1:1: .* 0$"),
+        (RELU + "\n" + RELU, "pattern:2:1: .* 2$"),
     ):
         with pytest.raises(TextRuleError, match=f"^{where}"):
             rewrite_rule(text, PRODUCT)
     with pytest.raises(TextRuleError, match=r"^replacement:2:4: "):
         rewrite_rule(RELU, "f (x) =>\n(y { y = Abs (x) }")
-    with pytest.raises(TextRuleError, match=r"^pattern:1:1: unknown setting 'prio'"):
+    with pytest.raises(TextRuleError, match=r"^pattern:1:1: .*'prio'"):
         rewrite_rule(RELU, PRODUCT, prio=1)
     assert rewrite_rule(HEADER + RELU, PRODUCT).name() == "R"
     stated = rewrite_rule(

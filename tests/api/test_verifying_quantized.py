@@ -32,7 +32,7 @@ def test_beyond_the_tolerance(quantized: onnx.ModelProto) -> None:
     strict = PrecisionOptions(tolerance=1e-5, feeds=[anchors(seed=0)])
     report = xoptim.verify(detector("columns"), quantized, precision=strict)
     assert report.status == "different"
-    assert "the error of y, columns" in report.reason
+    assert "y, columns" in report.reason
 
 
 def test_external_data(
@@ -49,5 +49,5 @@ def test_external_data(
 
 
 def test_a_function_has_no_slices(quantized: onnx.ModelProto, precision: PrecisionOptions) -> None:
-    with pytest.raises(TypeError, match="precision compares with a model"):
+    with pytest.raises(TypeError, match="precision"):
         xoptim.verify(lambda x: x, quantized, precision=precision)
