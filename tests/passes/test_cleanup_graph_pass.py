@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.properties.strategy import random_model
-from tests.support import load
+from tests.support import load, values_in
 from xoptim import ModelPass, PatternOptimization
 from xoptim.engine.events import EventStream
 from xoptim.graph.graph import Graph
@@ -60,18 +60,19 @@ def test_a_pass_ensures_what_it_promises(
 
 
 @pytest.mark.parametrize(
-    ("condition", "nodes", "text"),
+    ("condition", "nodes", "names"),
     [
-        ("used", "u = Neg(x) y = Abs(x)", "nothing reads 'u'"),
-        ("used", "y = Abs(x)", "nothing reads the initializer 'w'"),
-        ("stored", "y = Abs(x)", "nothing reads the initializer 'w'"),
-        ("stored", "u = Neg(w) y = Abs(x)", ""),
-        ("defined", "y = Add(x, w)", ""),
+        ("used", "u = Neg(x) y = Abs(x)", ["u"]),
+        ("used", "y = Abs(x)", ["w"]),
+        ("stored", "y = Abs(x)", ["w"]),
+        ("stored", "u = Neg(w) y = Abs(x)", []),
+        ("defined", "y = Add(x, w)", []),
     ],
 )
-def test_conditions(condition: Condition, nodes: str, text: str) -> None:
+def test_conditions(condition: Condition, nodes: str, names: list[str]) -> None:
     model = load(f"agraph (float[2] x) => (float[2] y) <float[2] w = {{1, 2}}> {{ {nodes} }}")
-    assert unmet(model, [condition]) == text
+    text = unmet(model, [condition])
+    assert (bool(text), values_in(text)) == (bool(names), names)
 
 
 def test_values_that_are_read_before_they_are_defined() -> None:
@@ -79,7 +80,7 @@ def test_values_that_are_read_before_they_are_defined() -> None:
     first, last = model.graph.nodes
     model.graph.remove(first)
     model.graph.insert(first, last)
-    assert unmet(model, ["defined"]) == "'u' is read before it is defined"
+    assert values_in(unmet(model, ["defined"])) == ["u"]
 
 
 @pytest.mark.parametrize(("name", "make", "count"), CASES, ids=[name for name, _, _ in CASES])
@@ -142,7 +143,7 @@ def test_a_pass_without_a_body() -> None:
     class Empty(GraphPass):
         title = "empty"
 
-    with pytest.raises(NotImplementedError, match="Empty has no run_on"):
+    with pytest.raises(NotImplementedError, match=r"Empty .*run_on"):
         Empty().run(load(BRANCHES))
-    with pytest.raises(NotImplementedError, match="ModelPass has no run"):
+    with pytest.raises(NotImplementedError, match=r"ModelPass .*run"):
         ModelPass().run(load(BRANCHES))

@@ -304,7 +304,8 @@ def test_external_weights_within_the_budget(
             heard: list[Event] = []
             after = optimize(path, patterns=None, on_event=heard.append)
             assert types(after) == ["Neg", "Add"]
-            assert reasons(heard) == ["an operand is large external data"]
+            (reason,) = reasons(heard)
+            assert "external data" in reason
 
 
 def test_the_promise_is_weaker_after_folding_numbers() -> None:

@@ -54,15 +54,13 @@ def test_choices(choice: int | str | None, size: int, allowed: int | None) -> No
 
 @pytest.mark.parametrize("choice", ["", "much", "-1", "10 bananas", "%", "1e3"])
 def test_choices_that_cannot_be_read(choice: str) -> None:
-    with pytest.raises(
-        ValueError, match="a size such as 500kB, a share such as 10%, or `unlimited` is expected"
-    ):
+    with pytest.raises(ValueError, match=r"500kB, .* 10%, .*`unlimited`"):
         allowed_growth(choice, 10)
 
 
 @pytest.mark.parametrize("choice", ["0.1", ".1", 0.1])
 def test_a_number_below_1_may_be_a_share(choice: Any) -> None:
-    with pytest.raises(ValueError, match="a size such as 500kB, a share such as 10%, or"):
+    with pytest.raises(ValueError, match=r"500kB, .* 10%"):
         OptimizationOptions(max_growth=choice)
     assert allowed_growth("0.5%", 1000) == 5
     assert allowed_growth("0.5kB", 1000) == 500

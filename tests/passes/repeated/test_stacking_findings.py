@@ -1,7 +1,7 @@
 import pytest
 
 from tests.passes.repeated.towers import WIDTH, Sketch
-from tests.support import parse
+from tests.support import parse, values_in
 from xoptim import explain
 from xoptim.diagnose.explanation import Explanation
 
@@ -123,7 +123,7 @@ def test_groups_that_are_stacked_and_those_that_save_nothing() -> None:
         "Erf": "refused",
     }
     assert [len(each.matched) for each in explained] == [2, 5, 5], "refusals come first"
-    assert explained[0].reason.startswith("it saves no nodes: 2 apart, ")
+    assert "no nodes: 2 " in explained[0].reason
     assert explained[1].gain.startswith("6 nodes for 11, ")
     assert explained[1].gain in str(explained[1])
 
@@ -137,8 +137,8 @@ def test_groups_that_do_not_become_faster() -> None:
     three = [g.add("Erf", g.input("m", WIDTH)) for _ in range(3)]
     explained = explain(g.model(g.add("Sum", *parts), *three), "RepeatedOnCpu")
     reasons = {each.anchor.op_type: each.reason for each in explained}
-    assert reasons["Erf"] == "3 nodes are too few"
-    assert reasons["MatMul"].startswith("its region does not become faster: 6 nodes for 11, ")
+    assert values_in(reasons["Erf"]) == ["3"]
+    assert ": 6 nodes for 11, " in reasons["MatMul"]
 
 
 def test_products_of_a_single_row() -> None:
@@ -148,7 +148,7 @@ def test_products_of_a_single_row() -> None:
         for _ in range(5)
     ]
     model = g.model(g.add("Sum", *parts))
-    assert "may have a single row" in explain(model, "RepeatedOnCpu")[0].reason
+    assert "single row" in explain(model, "RepeatedOnCpu")[0].reason
     assert "MatMul" in {each.anchor.op_type for each in explain(model, "Repeated") if each.matches}
 
 
