@@ -41,10 +41,10 @@ def test_all_examples_are_checked() -> None:
 
 
 def test_a_pattern_without_examples_fails() -> None:
-    with pytest.raises(AssertionError, match="CosNegPattern has no examples"):
+    with pytest.raises(AssertionError, match=r"CosNegPattern .*examples"):
         check_pattern(CosNegPattern)
 
 
 def test_a_wrong_pattern_fails() -> None:
-    with pytest.raises(AssertionError, match="CosNegWrongPattern: the result is not the expected"):
+    with pytest.raises(AssertionError, match="CosNegWrongPattern: "):
         check_pattern(CosNegWrongPattern)

@@ -141,7 +141,7 @@ def test_examples_whose_numbers_differ_fail(
 def test_the_sign_of_a_zero_counts_for_exact_patterns() -> None:
     after = "agraph (float[n] x) => (float[n] y) <float zero = {0}> { y = Add(x, zero) }"
     before = "agraph (float[n] x) => (float[n] y) { t = Neg(x) y = Neg(t) }"
-    with pytest.raises(AssertionError, match="the sign of a zero differs"):
+    with pytest.raises(AssertionError, match="sign of a zero"):
         check_example(wrong.LosesZeroSignPattern, Example(before, after))
 
 

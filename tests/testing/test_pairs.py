@@ -170,7 +170,7 @@ def test_numbers_that_depend_on_the_neighbour() -> None:
     ):
         failures = check.check(*pair)
         assert failures
-        assert [f for f in failures if "together (exact): output " not in f] == []
+        assert [f for f in failures if "(exact): output " not in f] == []
 
 
 def test_the_tables_are_looked_at() -> None:
