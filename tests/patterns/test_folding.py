@@ -92,7 +92,7 @@ def test_sums_and_products_of_pairs() -> None:
     numbers = np.array([2.0**23]), np.array([-(2.0**23)])
     with pytest.raises(Declined, match="cancel"):
         added(*numbers, SINGLE)
-    with pytest.raises(Declined, match="would overflow or underflow"):
+    with pytest.raises(Declined, match="overflow"):
         added(np.array([3e38]), np.array([3e38]), SINGLE)
     assert added(np.array([1.0]), np.array([2.0]), SINGLE) == np.float32(3)
     with pytest.raises(Declined, match="very large"):  # a result in between could overflow
@@ -115,12 +115,12 @@ def test_a_constant_that_cannot_be_computed_ahead_of_time_is_not_zero() -> None:
     optimized = xoptim.optimize(original, patterns=["MulAddMul"])
     assert types(optimized) == types(original)
     nearest, *_ = xoptim.explain(original, "MulAddMul")
-    assert "the value of 'b' cannot be computed ahead of time" in str(nearest)
+    assert "value of 'b'" in str(nearest)
 
 
 def test_an_operand_that_is_omitted_is_zero() -> None:
     view = GraphView(load(WITHOUT_VALUE).graph)
     assert constant(view, "").shape == ()
     assert constant(view, "k").tolist() == [1, 2]
-    with pytest.raises(Declined, match="'b' cannot be computed"):
+    with pytest.raises(Declined, match="value of 'b'"):
         constant(view, "b")

@@ -192,5 +192,5 @@ def test_a_form_that_may_saturate_is_written_for_vnni_only(cpu: Cpu, is_written:
 
 
 def test_an_unknown_cpu_is_refused() -> None:
-    with pytest.raises(ValueError, match="cpu must be any or vnni, not 'sse'"):
+    with pytest.raises(ValueError, match=r"cpu .* any .* vnni, .*'sse'"):
         OptimizationOptions(cpu="sse")  # type: ignore[arg-type]

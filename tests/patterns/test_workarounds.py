@@ -38,7 +38,7 @@ def test_a_size_that_the_model_refuses_does_not_count() -> None:
     """A Resize has no scale that makes an empty dimension larger."""
     text = "agraph (float[n] x) => (float[m] y) <int64[1] c = {3}> { y = Resize(x, , , c) }"
     assert is_correct(Example(text, "{}", opset=18))
-    with pytest.raises(RuntimeError, match="the model does not run"):
+    with pytest.raises(RuntimeError, match="not run"):
         is_correct(Example(text.replace("{3}", "{-1}"), "{}", opset=18))
 
 
@@ -75,4 +75,4 @@ def test_versions(value: str) -> None:
 
 @pytest.mark.parametrize("value", ["1.33", "<1.33,", "< 1.33", "<one", 1.33, None])
 def test_wrong_versions(value: object) -> None:
-    assert fault("onnxruntime", value).startswith("is a list of versions such as '>=1.30,<1.33'")
+    assert "'>=1.30,<1.33'" in fault("onnxruntime", value)

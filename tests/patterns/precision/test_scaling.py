@@ -51,7 +51,7 @@ def test_errors_become_smaller_as_expected(largest: float) -> None:
 
 
 def test_alike_channels_stay() -> None:
-    with pytest.raises(Declined, match="no scales are expected"):
+    with pytest.raises(Declined, match="no scales"):
         scales(channels(drawn(np.ones(32))), np.ones((32, 4)))
 
 
@@ -67,7 +67,7 @@ def test_channels_that_do_not_count_stay_between_the_others() -> None:
 
 
 def test_zeros_stay() -> None:
-    with pytest.raises(Declined, match="every channel is 0"):
+    with pytest.raises(Declined, match="channel is 0"):
         scales(channels(np.zeros((4, 8))), np.ones((8, 4)))
 
 
