@@ -1,5 +1,6 @@
 """Results that are fitted to a target, with a target that is made up."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -175,7 +176,7 @@ def test_lowerings_that_are_all_wrong_are_a_difference(
 
     monkeypatch.setattr("xoptim.workflow.fitting.fit", search)
     _, found = fitted()
-    assert found.difference.startswith("the lowered model differs: ")
+    assert "lowered model" in found.difference
     assert len(found.dropped) == 5
 
 
@@ -187,9 +188,9 @@ def test_an_operator_that_the_target_computes_wrongly_is_lowered(fake: _Fake) ->
     assert fake.verified[1] == types(verified.proto)
     assert found.is_verified
     assert found.fitted is not None
-    assert [(step.operator, step.reason) for step in found.fitted.steps] == [
-        ("Ceil", "webgpu computes it wrongly")
-    ]
+    (step,) = found.fitted.steps
+    assert step.operator == "Ceil"
+    assert re.match("webgpu .*wrong", step.reason)
 
 
 def test_a_difference_that_no_lowering_mends(fake: _Fake) -> None:
@@ -198,13 +199,9 @@ def test_a_difference_that_no_lowering_mends(fake: _Fake) -> None:
     """
     relu = replace(CEIL, operator="Relu", node="y")
     fake.verdicts = [relu]
-    assert (
-        fitted()[1].difference
-        == "on webgpu, the result differs: output 'y' differs; the first node that"
-        " differs is Relu 'y'"
-    )
+    assert re.match("on webgpu, .*'y' .*Relu 'y'$", fitted()[1].difference)
     fake.verdicts = [CEIL]
-    assert "the first node that differs is Ceil 't'" in fitted()[1].difference
+    assert fitted()[1].difference.endswith("Ceil 't'")
     assert len(fake.verified) == 4
 
 
@@ -212,10 +209,7 @@ def test_it_is_not_installed(fake: _Fake, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(Plugin, "is_installed", False)
     verified, found = fitted()
     assert types(verified.proto) == ["Ceil", "Sum", "Relu"]
-    assert (
-        found.doubt == "not fitted to webgpu, and not verified there: not installed: pip install"
-        " 'xoptim[webgpu]'"
-    )
+    assert re.match(r"not fitted to webgpu, .*not installed: .*'xoptim\[webgpu\]'$", found.doubt)
     assert (fake.placed, fake.verified) == (0, [])
 
 
@@ -223,7 +217,7 @@ def test_it_is_not_installed(fake: _Fake, monkeypatch: pytest.MonkeyPatch) -> No
 def test_it_cannot_be_asked(fake: _Fake, fault: Exception) -> None:
     fake.faults = [fault]
     _, found = fitted()
-    assert found.doubt == f"not fitted to webgpu, and not verified there: {fault}"
+    assert re.match(f"not fitted to webgpu, .*: {fault}$", found.doubt)
     assert (found.original, found.fitted, fake.placed) == (None, None, 1)
 
 
@@ -243,21 +237,16 @@ def test_no_verification_is_asked_for(fake: _Fake) -> None:
 
 
 def test_there_is_no_verdict(fake: _Fake) -> None:
-    fake.verdicts = [
-        TargetCheck("webgpu", "not verified", "the result does not run there: no kernel")
-    ]
+    fake.verdicts = [TargetCheck("webgpu", "not verified", "no kernel")]
     _, found = fitted()
-    assert found.doubt == "not verified on webgpu: the result does not run there: no kernel"
+    assert found.doubt == "not verified on webgpu: no kernel"
     assert found.difference == ""
     assert found.to_json()["is_verified"] is False
 
 
 def test_a_doubt_names_the_first_node_that_differs(fake: _Fake) -> None:
     fake.verdicts = [replace(CEIL, status="not verified")]
-    assert (
-        fitted()[1].doubt
-        == "not verified on webgpu: output 'y' differs; the first node that differs is Ceil 't'"
-    )
+    assert re.match("not verified on webgpu: .*'y' .*Ceil 't'$", fitted()[1].doubt)
 
 
 def job(*, strict: bool = False) -> tuple[Job, list[VerifiedModel]]:
@@ -279,7 +268,7 @@ def test_a_difference_is_a_refusal(fake: _Fake) -> None:
     assert outcome.refusal is not None
     assert outcome.refusal.cause == "target"
     assert written == []
-    with pytest.raises(TargetError, match="on webgpu, the result differs"):
+    with pytest.raises(TargetError, match="on webgpu, "):
         outcome.raise_failure()
 
 
@@ -289,7 +278,7 @@ def test_only_a_strict_job_refuses_what_is_not_verified_there(fake: _Fake, stric
     made, written = job(strict=strict)
     outcome = made.run()
     assert (outcome.refusal is not None, len(written)) == (strict, 1 - strict)
-    with pytest.raises(XoptimError, match="not verified there: no device") as raised:
+    with pytest.raises(XoptimError, match=": no device") as raised:
         outcome.raise_failure()
     assert not isinstance(raised.value, NotVerifiedError)
 

@@ -1,5 +1,6 @@
 """The steps of a job, their order, and what stops them."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -95,10 +96,10 @@ def test_the_times_of_all_steps_in_their_order(tmp_path: Path) -> None:
     ]
     assert list(outcome.times) == [*names, "reporting", "writing"]
     assert all(seconds >= 0 for seconds in outcome.times.values())
-    assert steps[-4:] == [
+    assert [step.partition(" ")[0] for step in steps[-4:]] == [
         "measuring",
-        "looking for options that would help",
-        "drawing the report",
+        "looking",
+        "drawing",
         "writing",
     ]
     assert (outcome.refusal, outcome.failure, written) == (None, None, [outcome.verified])
@@ -193,7 +194,7 @@ def test_integers_of_more_bits_where_the_target_differs(monkeypatch: pytest.Monk
     assert tried == [{TensorProto.UINT8}, {TensorProto.UINT16}]
     assert outcome.refusal is None
     assert outcome.quantized is not None
-    assert "2 operators with 16-bit activations" in outcome.quantized.summary()
+    assert re.search("2 .* 16-bit activations", outcome.quantized.summary())
 
 
 @pytest.mark.parametrize(
@@ -283,7 +284,7 @@ def test_a_tolerance_that_is_not_kept() -> None:
     outcome = replace(outcome, quantized=worse)
     assert outcome.refusal is not None
     assert outcome.refusal.cause == "tolerance"
-    with pytest.raises(ToleranceError, match=r"the error of y is 75\.00%"):
+    with pytest.raises(ToleranceError, match=r" y .* 75\.00%"):
         outcome.raise_failure()
 
 
@@ -302,14 +303,14 @@ def test_sizes_with_which_the_model_does_not_run(tmp_path: Path) -> None:
     job = JobOptions(
         preparation=Preparation(fix={"n": [3]}), plan=Plan(verify=VerifyPlan(bisect=False))
     )
-    with pytest.raises(ChoiceError, match="the model does not run with the dimensions of fix"):
+    with pytest.raises(ChoiceError, match=r"not run with .* fix"):
         Job(path, job).run()
 
 
 def test_values_that_the_model_does_not_take() -> None:
     checks = VerificationOptions(dims={"n": 3})
     text = "agraph (float[n] x) => (float[2,m] y) <int64[2] s = {2, -1}> { y = Reshape(x, s) }"
-    with pytest.raises(ChoiceError, match="not verified with the given values"):
+    with pytest.raises(ChoiceError, match="given values"):
         Job(Source(parse(text)), JobOptions(plan=Plan(verify=VerifyPlan(checks=checks)))).run()
 
 
@@ -318,13 +319,13 @@ def test_assumptions_that_do_not_fit(caplog: pytest.LogCaptureFixture) -> None:
     job = JobOptions(optimization=options, leaves_unfit_assumptions=True)
     outcome = Job(Source(parse(TRANSPOSES)), job).run()
     assert outcome.assumptions == ("n >= 1",)
-    assert "it is ignored" in caplog.text
+    assert "'missing" in caplog.text
     with pytest.raises(XoptimError):
         Job(Source(parse(TRANSPOSES)), JobOptions(optimization=options)).run()
 
 
 def test_options_that_exclude_each_other() -> None:
-    with pytest.raises(ValueError, match="remove only_if_faster"):
+    with pytest.raises(ValueError, match="only_if_faster"):
         JobOptions(precision=PrecisionOptions(), keep_if_faster=Kept())
-    with pytest.raises(TypeError, match="precision must be an instance of PrecisionOptions"):
+    with pytest.raises(TypeError, match=r"precision .*PrecisionOptions"):
         JobOptions(precision="int8")  # type: ignore[arg-type]

@@ -143,6 +143,6 @@ def test_a_time_limit_is_an_error(tmp_path: Path) -> None:
     model = write(CASES["nothing to do"], tmp_path / "in")
     batch = xoptim.batch([model], tmp_path / "out", BatchOptions(timeout=0.01))
     assert (batch.records[0].status, batch.exit_code) == ("timeout", BAD_USAGE)
-    with pytest.raises(McpError, match=r"took more than 0\.01 seconds"):
+    with pytest.raises(McpError, match=r" 0\.01 seconds"):
         Tools(tmp_path, MEANINGS, seconds=0.01).optimize("in/model.onnx", output="tool.onnx")
     assert [path.name for path in tmp_path.rglob("*.onnx")] == ["model.onnx"]
