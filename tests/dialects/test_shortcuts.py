@@ -1,6 +1,7 @@
 # mypy: disable-error-code="comparison-overlap"
 """Patterns in one line: OpSub, OpRemove, PatternSub."""
 
+import re
 from types import ModuleType
 from typing import Any
 
@@ -9,7 +10,7 @@ import onnx
 import pytest
 
 from tests.match.matching import find, refusals, rewrite
-from tests.support import load, node_of, parse, same_results, types
+from tests.support import load, node_of, parse, same_results, types, values_in
 from xoptim import Example, optimize
 from xoptim.catalogue.discovery import patterns_of
 from xoptim.dialects import OpRemove, OpSub, PatternSub
@@ -65,17 +66,14 @@ def test_op_sub_with_operands_and_results_omitted() -> None:
 
 
 def test_op_sub_refuses_what_the_other_operator_does_not_take() -> None:
-    assert (
-        refusal(OpSub("Elu", "Relu"), "{ y = Elu <alpha = 0.5> (x) }")
-        == "Relu has no attribute 'alpha'"
+    assert re.match(
+        "Relu .*'alpha'", refusal(OpSub("Elu", "Relu"), "{ y = Elu <alpha = 0.5> (x) }")
     )
     assert types(rewrite(OpSub("Elu", "Relu")(), f"{X} {{ y = Elu(x) }}")) == ["Relu"]
-    assert (
-        refusal(OpSub("Where", "Add"), "{ c = Cast <to = 9> (x) y = Where(c, x, z) }")
-        == "Add does not take 3 operands"
-    )
+    text = "{ c = Cast <to = 9> (x) y = Where(c, x, z) }"
+    assert re.match("Add .* 3 operands", refusal(OpSub("Where", "Add"), text))
     text = "agraph (float[4] x) => (y) { y, z = Split <num_outputs = 2> (x) }"
-    assert refusal(OpSub("Split", "Relu"), text) == "Relu does not give 2 results"
+    assert re.match("Relu .* 2 results", refusal(OpSub("Split", "Relu"), text))
     assert types(rewrite(OpSub("Max", "Sum")(), f"{X} {{ y = Max(x, z, x) }}")) == ["Sum"]
 
 
@@ -96,7 +94,7 @@ def test_op_remove() -> None:
 
 
 def test_op_remove_refuses() -> None:
-    assert refusal(OpRemove("Add"), "{ y = Add(x, z) }") == "2 operands cannot replace 1 results"
+    assert values_in(refusal(OpRemove("Add"), "{ y = Add(x, z) }")) == ["2", "1"]
     assert "another type" in refusal(OpRemove("Cast"), "{ y = Cast <to = 11> (x) }")
     assert "another shape" in refusal(OpRemove("Transpose"), "{ y = Transpose(x) }")
     assert "remove_identity" in refusal(OpRemove("Identity"), "{ y = Identity(x) }")
@@ -130,16 +128,15 @@ def test_a_variable_must_have_the_type_and_shape_of_the_result() -> None:
     cancel = PatternSub(("Sub", ("Add", "a", "b"), "b"), "a")
     assert find(cancel(), "{ s = Add(x, z) y = Sub(s, z) }") is not None
     text = "agraph (float[1] x, float[n] z) => (y) { s = Add(x, z) y = Sub(s, z) }"
-    assert refusal(cancel, text) == "'x' may have another shape than 'y'"
+    assert re.match("'x' .*shape .*'y'", refusal(cancel, text))
     column = (
         "agraph (bool[2,3] t, float[2,1] x) => (y) { i = NonZero(t) j = Cast <to = 1> (i) "
         "s = Add(x, j)"
     )
-    assert refusal(cancel, f"{column} y = Sub(s, j) }}") == "'x' may have another shape than 'y'"
+    assert re.match("'x' .*shape .*'y'", refusal(cancel, f"{column} y = Sub(s, j) }}"))
     assert find(cancel(), f"{column} y = Sub(s, x) }}") is not None
-    assert refusal(
-        PatternSub(("Cast", "x", {"to": 11}), "x"), "{ y = Cast <to = 11> (x) }"
-    ).startswith("'x' has another type")
+    cast = PatternSub(("Cast", "x", {"to": 11}), "x")
+    assert re.match("'x' .*type", refusal(cast, "{ y = Cast <to = 11> (x) }"))
 
 
 def test_nested_replacements_and_domains() -> None:
@@ -242,7 +239,7 @@ def test_constraints_on_results() -> None:
     assert types(rewrite(rule(), f"{X} {{ n = Neg(x) y = Abs(n) }}")) == ["Abs"]
     assert {"n", "x"} <= set(seen)
     flat = "agraph (float[N] x) => (float[N] y) { n = Neg(x) y = Abs(n) }"
-    assert refusal(rule, flat) == "the constraint on x does not hold"
+    assert "constraint on x" in refusal(rule, flat)
     whole = PatternSub(
         {"pattern": ("Neg", "x"), "constraint": lambda g, name: name == "y"}, ("Floor", "x")
     )
@@ -264,14 +261,15 @@ def test_a_constraint_on_the_whole() -> None:
     assert types(rewrite(rule(), f"{X} <float one = {{1}}> {{ a = Mul(x, one) y = Neg(a) }}")) == [
         "Neg"
     ]
-    assert refusal(rule, "{ y = Mul(x, z) }") == "the constraint does not hold"
+    assert "the constraint " in refusal(rule, "{ y = Mul(x, z) }")
 
 
 def test_refusals_name_the_line_of_the_call() -> None:
     rule = PatternSub(("Abs", ("Neg", "x")), "x")
     (found,) = refusals(rule(), "{ a = Neg(x) b = Exp(a) y = Abs(b) }")
     assert found.file == __file__
-    assert (found.pattern, found.reason) == ("NegAbs", "expected Neg, found Exp")
+    assert found.pattern == "NegAbs"
+    assert re.search("Neg.* Exp$", found.reason)
     with open(__file__, encoding="utf-8") as file:
         assert "rule = PatternSub" in file.read().splitlines()[found.line - 1]
 

@@ -107,7 +107,7 @@ def test_another_number(value: str) -> None:
     (refusal,) = refusals(
         rule(SQUARE, PRODUCT), f"{{ c = Constant <value_float = {value}> () y = Pow(x, c) }}"
     )
-    assert "is not the constant 2.0" in refusal.reason
+    assert refusal.reason.endswith(" 2.0")
 
 
 def test_a_number_as_it_is_written() -> None:
