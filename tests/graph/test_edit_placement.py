@@ -49,7 +49,7 @@ def test_readers_before_an_operand_move_behind_the_place(graph: Graph) -> None:
 
 
 def test_an_operand_that_depends_on_a_new_result_is_a_cycle(graph: Graph) -> None:
-    with pytest.raises(Declined, match="would form a cycle"):
+    with pytest.raises(Declined, match="cycle"):
         find_place(graph, [node_of(graph, "Neg")], [Node("Add", ["x", "b"], ["a"])])
 
 
@@ -60,7 +60,7 @@ def test_new_nodes_on_both_sides_of_a_node_that_stays_are_placed_one_by_one(grap
         Node("Log", ["x"], ["l"]),
         Node("Sum", ["b", "c", "l"], ["y"]),
     ]
-    with pytest.raises(Declined, match="would form a cycle"):
+    with pytest.raises(Declined, match="cycle"):
         find_place(graph, gone, new)
     places, moved = find_places(graph, gone, new)
     assert (names(*places), moved) == (["start", "Relu", "Exp"], [])
@@ -71,7 +71,7 @@ def test_new_nodes_on_both_sides_of_a_node_that_stays_are_placed_one_by_one(grap
 
 def test_a_node_that_stays_between_two_new_ones_and_reads_the_last_is_a_cycle(graph: Graph) -> None:
     new = [Node("Relu", ["b"], ["t"]), Node("Log", ["t"], ["a"])]
-    with pytest.raises(Declined, match="would form a cycle"):
+    with pytest.raises(Declined, match="cycle"):
         find_places(graph, [node_of(graph, "Neg")], new)
 
 

@@ -119,7 +119,7 @@ def test_listeners_hear_of_every_change() -> None:
 def test_insert_refuses_a_name_that_is_taken() -> None:
     for taken in ("x", "w", "a", "y"):
         model = load(NESTED)
-        with pytest.raises(RewriteError, match=f"result '{taken}' is already defined"):
+        with pytest.raises(RewriteError, match=f"'{taken}' is already"):
             model.graph.insert(Node("Neg", ["x"], [taken]), None)
         verify(model)
 
@@ -179,7 +179,7 @@ def test_the_output_of_a_subgraph_may_be_a_result_of_the_enclosing_graph() -> No
 def test_what_training_refers_to_is_never_renamed() -> None:
     model = load("agraph (float[n] x) => (float[n] y) { t = Neg(x) y = Abs(t) }")
     model.graph.pinned.add("t")
-    with pytest.raises(RewriteError, match="cannot be renamed"):
+    with pytest.raises(RewriteError, match="renamed"):
         model.graph.rename("t", "x")
     assert model.graph.is_needed("t")
     assert model.graph.is_captured("t")

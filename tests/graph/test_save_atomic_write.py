@@ -1,3 +1,4 @@
+import errno
 import os
 from pathlib import Path
 
@@ -13,9 +14,9 @@ def test_one_file(tmp_path: Path) -> None:
     replace_file(link, b"new")
     assert (tmp_path / "a").read_bytes() == b"new"
     assert link.is_symlink()
-    with pytest.raises(ModelError, match="it is a folder"):
+    with pytest.raises(ModelError, match="folder"):
         replace_file(tmp_path, b"new")
-    with pytest.raises(ModelError, match="No such file"):
+    with pytest.raises(ModelError, match=os.strerror(errno.ENOENT)):
         replace_file(tmp_path / "none" / "a", b"new")
     with pytest.raises(ModelError, match="a device"):
         replace_file(Path(os.devnull), b"new")
@@ -48,7 +49,7 @@ def test_all_or_none(tmp_path: Path) -> None:
                     stream.write(path.name.encode())
         return files.targets
 
-    with pytest.raises(ModelError, match="No such file"):
+    with pytest.raises(ModelError, match=os.strerror(errno.ENOENT)):
         write(first, tmp_path / "missing" / "second")
     assert [path.name for path in tmp_path.iterdir()] == ["first"]
     assert first.read_bytes() == b"old"
