@@ -102,11 +102,8 @@ def test_all_graphs_are_searched() -> None:
 def test_what_is_told() -> None:
     model = parse("agraph (float[a,3] x) => (float[a,3] y) { t = Relu(x) y = Neg(t) }")
     (found,) = explain(model, NegNegPattern)
-    assert (found.pattern, found.status, found.reason) == (
-        "NegNeg",
-        "refused",
-        "expected Neg, found Relu",
-    )
+    assert (found.pattern, found.status) == ("NegNeg", "refused")
+    assert re.search("Neg.* Relu$", found.reason)
     assert found.culprit is not None
     assert (found.culprit.op_type, found.anchor.op_type, found.total) == ("Relu", "Neg", 2)
     assert [place.outputs for place in found.matched] == [("y",)]
@@ -193,7 +190,7 @@ def test_what_is_not_used_at_all() -> None:
     assert (best.status, values_in(best.reason)) == ("refused", ["20", "21"])
     assert "max_opset = 20" in Path(best.file).read_text().splitlines()[best.line - 1]
     assert [place.outputs for place in best.matched] == [("t",), ("y",)]
-    assert (other.reason, other.others[0].reason) == (best.reason, "'x' is not produced by Add")
+    assert (other.reason, values_in(other.others[0].reason)) == (best.reason, ["x"])
     assert re.search(" cuda, .* cpu", explain(old, AbsOfSumPattern)[0].reason)
     assert (
         "providers"

@@ -132,7 +132,7 @@ def test_a_function_that_does_not_fit(function: Callable[..., Any], reason: str)
 def test_one_value_for_several_outputs(value: Any) -> None:
     model = parse("agraph (float[n] x) => (float[n] y, float[n] z) { y = Relu(x) z = Neg(x) }")
     reason = xoptim.verify(lambda x: value, model).reason
-    assert reason == "the function returns 1 value, and the model has 2 outputs: y, z"
+    assert re.search("function .* 1 value, .*model .* 2 outputs: y, z$", reason)
 
 
 def test_a_function_that_does_not_repeat_its_results() -> None:
