@@ -42,18 +42,18 @@ CALL = "agraph (float[n,4] x) => (float[n,4] y) { t = acme.Twice(x) y = Neg(t) }
 
 @pytest.mark.parametrize("name", ["Relu", "::Relu", "ai.onnx::Foo", "com.microsoft::Foo", "acme::"])
 def test_only_custom_operators_are_described(name: str) -> None:
-    with pytest.raises(ValueError, match=f"'{name}' is not the name of a custom operator"):
+    with pytest.raises(ValueError, match=f"'{name}'"):
         add_operators({name: Operator()})
     assert operator_of("", "Relu").definition is None
 
 
 def test_a_description_belongs_to_its_operator() -> None:
     for stated in (Operator(definition=definition(TWICE)), Operator(schema=schema("Twice"))):
-        with pytest.raises(ValueError, match="acme::Once describes acme::Twice"):
+        with pytest.raises(ValueError, match=r"acme::Once .*acme::Twice"):
             add_operators({"acme::Once": stated})
     assert operator_of("acme", "Once") is operator_of("acme", "Unknown"), "nothing is kept"
     add_operators({"acme::Twice": Operator(schema=schema("Twice"))})
-    with pytest.raises(ValueError, match="acme::Twice is described twice"):
+    with pytest.raises(ValueError, match=r"acme::Twice .*twice"):
         add_operators({"acme::Twice": Operator()})
 
 
@@ -75,7 +75,7 @@ def test_a_definition_is_a_valid_function(body: str, name: str) -> None:
 
 
 def test_a_kind_of_operand_that_does_not_exist() -> None:
-    with pytest.raises(ValueError, match="acme::Rows has an operand of an unknown kind, 'indices'"):
+    with pytest.raises(ValueError, match=r"acme::Rows .*'indices'"):
         add_operators({"acme::Rows": Operator(operand_kinds={1: "indices"})})  # type: ignore[dict-item]
 
 
@@ -195,9 +195,9 @@ def test_an_attribute_that_is_not_mentioned_has_the_default_of_the_schema() -> N
 def test_calls_are_checked_by_the_schema() -> None:
     add_operators({"acme::Twice": Operator(schema=schema("Twice"))})
     model = parse(CALL, domains={"acme": 1})
-    with pytest.raises(PatternError, match=r"no operator acme::Twce; did you mean 'Twice'\?"):
+    with pytest.raises(PatternError, match=r"acme::Twce; .*'Twice'"):
         optimize(model, patterns=[MisspelledPattern])
-    with pytest.raises(XoptimError, match=r"acme::Twice has no attribute 'j' \(it has: k\)"):
+    with pytest.raises(XoptimError, match=r"acme::Twice .*'j' .* k\)"):
         optimize(model, patterns=[WrongAttributePattern], strict=True)
     types = parse(CALL.replace("float[", "double["), domains={"acme": 1})
     assert optimize(types, strict=True).graph.node, "what a model has is not checked"

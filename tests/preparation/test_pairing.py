@@ -194,9 +194,9 @@ def test_functions_of_the_decoder() -> None:
 @pytest.mark.parametrize(
     ("links", "message"),
     [
-        ({"m": "h"}, "the decoder has no input 'm'; it has y, h"),
-        ({"h": "k"}, "the encoder has no input or output 'k'; it has x, h"),
-        ({"y": "other"}, "the encoder has no input or output 'other'; it has x, h"),
+        ({"m": "h"}, "decoder .*'m'; .* y, h"),
+        ({"h": "k"}, "encoder .*'k'; .* x, h"),
+        ({"y": "other"}, "encoder .*'other'; .* x, h"),
     ],
 )
 def test_links_that_do_not_exist(links: dict[str, str], message: str) -> None:
@@ -205,11 +205,11 @@ def test_links_that_do_not_exist(links: dict[str, str], message: str) -> None:
 
 
 def test_models_that_do_not_fit_each_other() -> None:
-    with pytest.raises(ModelError, match=r"no input of the decoder \(y, memory\) has the name"):
+    with pytest.raises(ModelError, match=r"\(y, memory\)"):
         pair(parse(ENCODER), prepare(parse(DECODER), rename={"h": "memory"}))
-    with pytest.raises(ModelError, match="'h' and the encoder's 'h' have different types"):
+    with pytest.raises(ModelError, match=r"'h' .*'h' .*types"):
         pair(parse(ENCODER.replace("4]", "8]")), parse(DECODER))
-    with pytest.raises(ModelError, match="operator set 17 of ONNX, and the decoder 18; convert"):
+    with pytest.raises(ModelError, match=r" 17 .*decoder 18; "):
         pair(parse(ENCODER, opset=17), parse(DECODER))
 
 
@@ -237,7 +237,7 @@ def test_external_data_of_another_folder(
     assert len(before.decoder.graph.initializer) == 1
     monkeypatch.setattr(joining, "_LARGEST", 8)
     if is_inside:
-        with pytest.raises(ModelError, match="put both models into one folder"):
+        with pytest.raises(ModelError, match="one folder"):
             pair(encoder, decoder)
     else:
         assert pair(encoder, decoder)[1].moved
@@ -247,13 +247,13 @@ def test_external_data_of_another_folder(
 def test_containers_that_do_not_fit_each_other(kinds: tuple[str, str]) -> None:
     encoder = parse(f"agraph ({kinds[0]} x) => ({kinds[0]} h) {{ h = Identity(x) }}")
     decoder = parse(f"agraph ({kinds[1]} h) => ({kinds[1]} y) {{ y = Identity(h) }}")
-    with pytest.raises(ModelError, match="'h' have different types"):
+    with pytest.raises(ModelError, match=r"'h' .*types"):
         pair(encoder, decoder)
 
 
 def test_an_output_of_the_decoder_that_no_node_computes() -> None:
     decoder = parse(DECODER.replace("=> (", "=> (float[b,t,4] y, "))
-    with pytest.raises(ModelError, match=r"computes its output 'y'; .* --drop-output y"):
+    with pytest.raises(ModelError, match=r"'y'; .* --drop-output y"):
         pair(parse(ENCODER), decoder)
 
 

@@ -325,7 +325,7 @@ def test_the_command(
 def test_an_element_type_that_onnx_does_not_have() -> None:
     model = parse("agraph (float[n] x) => (float[n] y) { y = Relu(x) }")
     model.graph.input[0].type.tensor_type.elem_type = 255
-    with pytest.raises(ModelError, match="onnx has no type 255"):
+    with pytest.raises(ModelError, match="type 255"):
         pattern_from_model("SomePattern", model, ["y"])
 
 
@@ -334,5 +334,5 @@ def test_an_attribute_whose_tensor_is_damaged() -> None:
         "agraph (int64[1] s) => (float[n] y) { y = ConstantOfShape <value = float[1] {1}> (s) }"
     )
     model.graph.node[0].attribute[0].t.data_type = onnx.TensorProto.UNDEFINED
-    with pytest.raises(ModelError, match="an attribute of type TensorProto cannot be written"):
+    with pytest.raises(ModelError, match="type TensorProto"):
         pattern_from_model("SomePattern", model, ["y"])
