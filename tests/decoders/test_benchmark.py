@@ -207,14 +207,14 @@ def test_selections_of_a_decoder() -> None:
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoders, "missing", lambda *names: f"{names[0]} not installed")
+    monkeypatch.setattr(decoders, "missing", lambda *names: f"no {names[0]}")
     done = CliRunner().invoke(decoders.main, ["--only", "gpt2"])
     assert done.exit_code == 1
-    assert "nothing measured: torch not installed" in done.output
+    assert "no torch" in done.output
 
 
 def test_the_builder_may_be_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(decoders, "missing", lambda *_: "onnxruntime_genai not installed")
-    assert [*lines_of(tiny("llama"), (), tmp_path)] == [
-        "built: not measured: onnxruntime_genai not installed"
-    ]
+    monkeypatch.setattr(decoders, "missing", lambda *_: "no builder")
+    (line,) = lines_of(tiny("llama"), (), tmp_path)
+    assert line.startswith("built: ")
+    assert line.endswith(": no builder")

