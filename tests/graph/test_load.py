@@ -67,24 +67,24 @@ def test_captures_of_later_results_are_sorted(caplog: pytest.LogCaptureFixture) 
         ),
         (
             "agraph (float[n] x) => (float[n] y) { x = Neg(y) y = Abs(x) }",
-            "'x' is produced by a node and is an input",
+            "'x' is produced .* an input",
         ),
         (
             "agraph (float[n] x) => (float[n] w) <float[1] w = {1}> { w = Neg(x) }",
-            "'w' is produced by a node and is",
+            "'w' is produced ",
         ),
         (
             "agraph (float[n] x) => (float[n] y) { y = Neg(nothing) }",
-            "'Neg' reads 'nothing', which nothing defines",
+            "'Neg' reads 'nothing'",
         ),
-        ("agraph (float[n] x) => (float[n] y) { u = Neg(x) }", "output 'y' is not produced"),
+        ("agraph (float[n] x) => (float[n] y) { u = Neg(x) }", "'y' is not produced"),
         (
             (
                 "agraph (bool c, float[n] x) => (float[n] y) { "
                 "y = If (c) <then_branch = t () => (float[n] q) { q = Neg(k) }, else_branch = e () "
                 "=> (float[n] q) { k = Abs(x) q = Abs(k) }> }"
             ),
-            "'Neg' reads 'k', which nothing defines",
+            "'Neg' reads 'k'",
         ),
         (
             (

@@ -192,28 +192,28 @@ def test_names_of_sizes_that_are_equal_in_a_run(tmp_path: Path) -> None:
         (
             "int64[b,s] ids, float[b,s] weights, {past}",
             "{out}",
-            "does not feed the input 'weights'",
+            "input 'weights'",
         ),
         ("int64[b,s] ids, int64[b] kind, {past}", "{out}", "one input of token ids"),
         (
             "int64[b,s] ids, int64[b] kind, {past}",
             "{out}, float[b,9] extra",
-            "has the inputs 'ids', 'kind' and the outputs 'logits', 'extra', besides the KV cache",
+            "'ids', 'kind' .*'logits', 'extra'",
         ),
-        ("int64[s] ids, {past}", "{out}", "needs 'ids' with a shape of rank 2"),
-        ("int64 ids, {past}", "{out}", "needs 'ids' with a shape of rank 2"),
-        ("int64[b,s] ids, int64[t] mask, {past}", "{out}", "needs 'mask' with a shape of rank 2"),
+        ("int64[s] ids, {past}", "{out}", "'ids' .* rank 2"),
+        ("int64 ids, {past}", "{out}", "'ids' .* rank 2"),
+        ("int64[b,s] ids, int64[t] mask, {past}", "{out}", "'mask' .* rank 2"),
         (
             "int64[b,s] ids, {past}",
             "float logits, float[b,2,t,16] now_0_key, float[b,2,t,16] now_0_value",
-            "needs 'logits' with a shape of rank 1",
+            "'logits' .* rank 1",
         ),
-        ("int64[b,s] ids", "float[b,s,9] logits", "needs a KV cache"),
-        ("int64[b,s] ids, {past}", "float[b,s,9] logits", "needs a KV cache"),
+        ("int64[b,s] ids", "float[b,s,9] logits", "KV cache"),
+        ("int64[b,s] ids, {past}", "float[b,s,9] logits", "KV cache"),
         (
             "int64[b,s] ids, float[b,2,p,16] first_key, float[b,2,p,16] first_value",
             "{out}",
-            "is not named by layer, from 0 in order: first_key",
+            "by layer, .*: first_key",
         ),
     ],
 )
@@ -221,9 +221,8 @@ def test_other_models_are_refused(inputs: str, outputs: str, reason: str, tmp_pa
     out = "float[b,s,9] logits, float[b,2,t,16] now_0_key, float[b,2,t,16] now_0_value"
     past = CACHE.format("past", "past")
     model = model_of(inputs.format(past=past), outputs.format(out=out))
-    with pytest.raises(ModelError) as error:
+    with pytest.raises(ModelError, match=reason) as error:
         config_of(model, folder_with(tmp_path), "m.onnx")
-    assert reason in str(error.value)
     assert "\n" not in str(error.value)
 
 

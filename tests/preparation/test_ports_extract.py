@@ -65,11 +65,11 @@ def test_parts(
 @pytest.mark.parametrize(
     ("inputs", "outputs", "message"),
     [
-        (["aa"], ["c"], "the main graph has no value 'aa'; did you mean 'a'?"),
-        (["z"], ["c"], "'z' is not needed to compute c"),
-        (["c"], ["c"], "'c' is not needed to compute c"),
-        ([], ["x"], "'x' is not computed by a node of the subgraph"),
-        ([], ["w"], "'w' is not computed by a node of the subgraph"),
+        (["aa"], ["c"], "'aa'; .*'a'"),
+        (["z"], ["c"], "'z' is not needed .* c$"),
+        (["c"], ["c"], "'c' is not needed .* c$"),
+        ([], ["x"], "'x' is not computed"),
+        ([], ["w"], "'w' is not computed"),
     ],
 )
 def test_parts_that_do_not_exist(inputs: list[str], outputs: list[str], message: str) -> None:

@@ -69,17 +69,16 @@ def test_an_input_of_unknown_rank() -> None:
     [
         (
             {"bacth": [2]},
-            r"fix: the model has no dynamic dimension or input 'bacth' \(it has batch, seq, x, "
-            r"m, z\); did you mean 'batch'\?",
+            r"fix: .*'bacth' \(it has batch, seq, x, m, z\); .*'batch'",
         ),
-        ({"x": [2, 3]}, "input 'x' has 3 dimensions, not 2"),
-        ({"x": [2, 3, 9]}, "dimension 2 of input 'x' is 8, not 9"),
-        ({"x": [2, 3, 8], "batch": [4]}, "dimension 'batch' cannot be both 2 and 4"),
-        ({"x:2": [8]}, "fix: the model has no dynamic dimension or input 'x:2'"),
-        ({"batch": [1, 2]}, "fix batch: a dimension takes one size, not 2"),
-        ({"batch": -1}, "the sizes of 'batch' must be integers of at least 0, not -1"),
-        ({"batch": "2"}, "the sizes of 'batch' must be integers of at least 0, not '2'"),
-        ({"x": [2, 3.5, 8]}, "the sizes of 'x' must be integers of at least 0"),
+        ({"x": [2, 3]}, "'x' .* 3 dimensions, not 2"),
+        ({"x": [2, 3, 9]}, "dimension 2 .*'x' is 8, not 9"),
+        ({"x": [2, 3, 8], "batch": [4]}, "'batch' .* 2 and 4"),
+        ({"x:2": [8]}, "fix: .*'x:2'"),
+        ({"batch": [1, 2]}, "fix batch: .* one size, not 2"),
+        ({"batch": -1}, "'batch' .*integers .* 0, not -1"),
+        ({"batch": "2"}, "'batch' .*integers .* 0, not '2'"),
+        ({"x": [2, 3.5, 8]}, "'x' .*integers"),
     ],
 )
 def test_sizes_that_do_not_fit(fix: dict[str, Any], message: str) -> None:

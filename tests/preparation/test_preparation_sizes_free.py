@@ -57,24 +57,24 @@ def test_what_is_not_part_of_the_batch() -> None:
     [
         (
             "agraph (float[2,3] x, float[4] z) => (y) { y = Relu(x) }",
-            "need the same fixed first dimension, but x has 2, z has 4",
+            "first dimension, .* x has 2, z has 4",
         ),
         (
             "agraph (float[n,3] x) => (y) { y = Relu(x) }",
-            "need the same fixed first dimension, but none has one",
+            "first dimension, .* none ",
         ),
-        ("agraph (float[2,n] x) => (y) { y = Relu(x) }", "already has a dimension of this name"),
+        ("agraph (float[2,n] x) => (y) { y = Relu(x) }", "already has"),
         (
             "agraph (float[2,3] x) => (y) <float[2,3] w = {1,2,3,4,5,6}> { y = Add(x, w) }",
-            "does not run with a batch of 4: ",
+            "batch of 4: ",
         ),
         (
             "agraph (float[2,3] x) => (y) { y = Softmax <axis = 0> (x) }",
-            "output 'y' mixes the samples of a batch",
+            "'y' mixes",
         ),
         (
             "agraph (float[1,3] x) => (y) { y = ReduceSum <keepdims = 0> (x) }",
-            "output 'y' has no batch dimension",
+            "'y' has no batch",
         ),
         (
             "agraph (float[1,3] x) => (y) <int64[2] s = {3, 1}> { t = Reshape(x, s) y = Relu(t) }",

@@ -249,12 +249,12 @@ def test_types_are_checked_by_mypy(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("nodes", "message"),
     [
-        ("gone", "no node or result is called 'gone'"),
-        ("k,y", "node 'y' has subgraphs, which a pattern cannot describe"),
-        ("v", "node 'v' is not in the main graph"),
-        ("", "no node is selected that computes anything"),
-        ("c0", "no node is selected that computes anything"),
-        ("w", "the type of operand 'q' is not known"),
+        ("gone", "'gone'"),
+        ("k,y", "'y' has subgraphs"),
+        ("v", "'v' is not in"),
+        ("", "no node is selected"),
+        ("c0", "no node is selected"),
+        ("w", "type of operand 'q'"),
     ],
 )
 def test_errors(

@@ -46,11 +46,11 @@ def _socket(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda path: path.symlink_to(path.with_name("victim")), "it is a symbolic link"),
-        (lambda path: path.symlink_to(path), "it is a symbolic link"),
-        (Path.mkdir, "it is a folder"),
-        (os.mkfifo, "it is a device, a pipe or a socket, not a file"),
-        (_socket, "it is a device, a pipe or a socket, not a file"),
+        (lambda path: path.symlink_to(path.with_name("victim")), "symbolic link"),
+        (lambda path: path.symlink_to(path), "symbolic link"),
+        (Path.mkdir, "folder"),
+        (os.mkfifo, "a pipe or a socket"),
+        (_socket, "a pipe or a socket"),
     ],
     ids=["link", "loop", "folder", "pipe", "socket"],
 )
