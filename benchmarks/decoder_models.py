@@ -1,9 +1,9 @@
 """Decoders of real size with random weights, as torch's exporters and onnxruntime-genai's builder
 write them.
 
-Each has a cache: the inputs ``past_key_values.*`` and the outputs ``present.*``. The weights are
-drawn with the same seed in every form. Exporting takes several times the memory of the weights, so
-each form is written by a process of its own.
+Each has a KV cache: the inputs ``past_key_values.*`` and the outputs ``present.*``. The random
+weights have the same seed in every export. Exporting takes several times the memory of the weights,
+so each export runs in a process of its own.
 """
 
 import importlib.util
@@ -25,7 +25,7 @@ EXPORTERS: Final[tuple[Exporter, ...]] = ("dynamo", "tracing")
 
 
 class Load(NamedTuple):
-    """Sizes of a run: sequences, new tokens of each, and tokens in the cache."""
+    """Sizes of a run: sequences, new tokens of each sequence, and tokens in the KV cache."""
 
     batch: int
     new: int
@@ -39,13 +39,14 @@ class Decoder:
     Attributes:
         model: class of the model in transformers.
         depth: setting that holds the number of layers.
-        heads: heads of the cache.
-        width: of a head.
+        heads: key/value heads of the cache.
+        width: size of a head.
         vocabulary: number of tokens.
         settings: the other settings of the configuration.
         past: tokens in the cache when a single token is measured.
-        source: positions of the encoder that a layer reads besides, 0 without an encoder.
-        built: whether onnxruntime-genai builds it.
+        source: sequence length of the encoder that the cross-attention reads, 0 without an encoder.
+        built: whether onnxruntime-genai can build the model.
+        loads: workloads by name; empty for the three usual ones of `workloads`.
     """
 
     model: str
@@ -70,11 +71,11 @@ class Decoder:
         return dict(self.loads) or usual
 
 
-DECODERS: Final = {name: Decoder(**each) for name, each in read_toml("decoder_models").items()}
+DECODERS: Final = {name: Decoder(**fields) for name, fields in read_toml("decoder_models").items()}
 
 
 def caches(decoder: Decoder, layers: int) -> list[str]:
-    """The parts of the cache in order, as in the names of inputs and outputs."""
+    """The tensors of the KV cache in order, named as in the inputs and outputs."""
     kinds = (
         ("decoder.key", "decoder.value", "encoder.key", "encoder.value")
         if decoder.source
@@ -84,7 +85,7 @@ def caches(decoder: Decoder, layers: int) -> list[str]:
 
 
 def values_of(decoder: Decoder, layers: int, load: Load) -> dict[str, np.ndarray]:
-    """Inputs of a run: all tokens are seen, and the cache is drawn."""
+    """Inputs of a run: an attention mask of ones, random tokens and a random KV cache."""
     rng = np.random.default_rng(0)
     values: dict[str, np.ndarray] = {
         "input_ids": rng.integers(3, decoder.vocabulary, (load.batch, load.new)),
@@ -98,7 +99,7 @@ def values_of(decoder: Decoder, layers: int, load: Load) -> dict[str, np.ndarray
 
 
 def open_axes(decoder: Decoder, layers: int) -> dict[str, dict[int, str]]:
-    """Names of the open dimensions of the inputs."""
+    """Names of the dynamic dimensions of the inputs."""
     axes = {"input_ids": {0: "batch", 1: "seq"}, "attention_mask": {0: "batch", 1: "past + seq"}}
     for name in caches(decoder, layers):
         length = {} if ".encoder." in name else {2: "past"}
@@ -107,29 +108,30 @@ def open_axes(decoder: Decoder, layers: int) -> dict[str, dict[int, str]]:
 
 
 def missing(*packages: str) -> str:
-    """Why there is no figure: the packages that are not installed, or ""."""
+    """Why nothing can be measured: which packages are not installed; "" if all are."""
     names = [name for name in packages if importlib.util.find_spec(name) is None]
     return f"{', '.join(names)} not installed" if names else ""
 
 
 def module_of(decoder: Decoder, layers: int, exporter: Exporter | None = None) -> Any:
-    """The model of transformers with drawn weights."""
+    """The model of transformers with random weights."""
     import torch
     import transformers
 
     torch.manual_seed(0)
-    chosen = (
+    attention = (
         {"attn_implementation": "eager" if exporter == "tracing" else "sdpa"} if exporter else {}
     )
-    made = getattr(transformers, decoder.model)
-    return made(made.config_class(**decoder.settings, **{decoder.depth: layers}, **chosen)).eval()
+    model_class = getattr(transformers, decoder.model)
+    config = model_class.config_class(**decoder.settings, **{decoder.depth: layers}, **attention)
+    return model_class(config).eval()
 
 
 def flat_module(decoder: Decoder, layers: int, exporter: Exporter) -> Any:
     """A module that takes and returns the cache as tensors, key and value of each layer in turn."""
     import torch
 
-    model, crossed = module_of(decoder, layers, exporter), bool(decoder.source)
+    model, has_encoder = module_of(decoder, layers, exporter), bool(decoder.source)
 
     class Flat(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -137,34 +139,37 @@ def flat_module(decoder: Decoder, layers: int, exporter: Exporter) -> Any:
             self.model = model
 
         def forward(self, tokens: Any, mask: Any, *past: Any) -> Any:
-            seen = causal(mask, tokens) if exporter == "tracing" else mask
-            if not crossed:
-                own = _cache(past)
-                made = self.model(
-                    input_ids=tokens, attention_mask=seen, past_key_values=own, use_cache=True
+            full_mask = causal(mask, tokens) if exporter == "tracing" else mask
+            if not has_encoder:
+                cache = _cache(past)
+                result = self.model(
+                    input_ids=tokens,
+                    attention_mask=full_mask,
+                    past_key_values=cache,
+                    use_cache=True,
                 )
-                return made.logits, *_tensors(own)
+                return result.logits, *_tensors(cache)
             from transformers import EncoderDecoderCache
 
-            both = EncoderDecoderCache(_cache(_every(past, 0)), _cache(_every(past, 2)))
-            # The layers take the keys and values of the encoder out of the cache, and look only
-            # whether these states exist.
+            cache_pair = EncoderDecoderCache(_cache(_pairs(past, 0)), _cache(_pairs(past, 2)))
+            # The cross-attention reads its keys and values from the cache. It only checks that the
+            # encoder states are not None, so zeros do.
             states = torch.zeros(1, 1, self.model.config.d_model)
-            found = self.model.model.decoder(
+            result = self.model.model.decoder(
                 input_ids=tokens,
-                attention_mask=seen,
+                attention_mask=full_mask,
                 encoder_hidden_states=states,
-                past_key_values=both,
+                past_key_values=cache_pair,
                 use_cache=True,
             )
-            return self.model.proj_out(found[0]), *_tensors(both.self_attention_cache)
+            return self.model.proj_out(result[0]), *_tensors(cache_pair.self_attention_cache)
 
     return Flat().eval()
 
 
-def _every(past: tuple[Any, ...], first: int) -> list[Any]:
-    """Two of every four tensors."""
-    return [each for start in range(first, len(past), 4) for each in past[start : start + 2]]
+def _pairs(past: tuple[Any, ...], first: int) -> list[Any]:
+    """The tensors ``first`` and ``first + 1`` of the four that each layer has in the cache."""
+    return [tensor for start in range(first, len(past), 4) for tensor in past[start : start + 2]]
 
 
 def _cache(past: Any) -> Any:
@@ -177,27 +182,29 @@ def _cache(past: Any) -> Any:
 
 
 def _tensors(cache: Any) -> list[Any]:
-    return [each for layer in cache.layers for each in (layer.keys, layer.values)]
+    return [tensor for layer in cache.layers for tensor in (layer.keys, layer.values)]
 
 
 def causal(mask: Any, tokens: Any = None) -> Any:
-    """A mask of four axes, which hides padding and later tokens: tracing cannot follow the one that
-    transformers makes.
+    """A float mask ``[batch, 1, new tokens, all tokens]`` that hides padding and later tokens.
 
-    It has a row for each new token; by default all tokens are new.
+    transformers would build the same mask, in a way that tracing cannot follow.
+
+    Args:
+        mask: the attention mask, ``[batch, all tokens]``.
+        tokens: the new tokens; by default all tokens are new.
     """
     import torch
 
-    places = torch.arange(mask.shape[1])
-    rows = places if tokens is None else places[mask.shape[1] - tokens.shape[1] :]
-    allowed = (places[None, :] <= rows[:, None])[None, None] & mask.to(torch.bool)[:, None, None, :]
-    return torch.where(allowed, torch.zeros(()), torch.full((), torch.finfo(torch.float32).min))
+    positions = torch.arange(mask.shape[1])
+    rows = positions if tokens is None else positions[mask.shape[1] - tokens.shape[1] :]
+    is_earlier = (positions[None, :] <= rows[:, None])[None, None]
+    is_visible = is_earlier & mask.to(torch.bool)[:, None, None, :]
+    return torch.where(is_visible, torch.zeros(()), torch.full((), torch.finfo(torch.float32).min))
 
 
 def export(decoder: Decoder, layers: int, exporter: Exporter, path: pathlib.Path) -> None:
-    """Write a decoder as one of torch's exporters does: dynamo without its own optimizations, or
-    tracing.
-    """
+    """Export a decoder with torch: by dynamo without its own optimizations, or by tracing."""
     import torch
 
     values = {
@@ -205,10 +212,10 @@ def export(decoder: Decoder, layers: int, exporter: Exporter, path: pathlib.Path
         for name, value in values_of(decoder, layers, Load(2, 3, 5)).items()
     }
     axes, names = open_axes(decoder, layers), list(values)
-    own = [name for name in caches(decoder, layers) if ".encoder." not in name]
-    ends: dict[str, Any] = {
+    new_caches = [name for name in caches(decoder, layers) if ".encoder." not in name]
+    port_names: dict[str, Any] = {
         "input_names": names,
-        "output_names": ["logits", *(f"present.{name}" for name in own)],
+        "output_names": ["logits", *(f"present.{name}" for name in new_caches)],
     }
     module = flat_module(decoder, layers, exporter)
     if exporter == "dynamo":
@@ -221,29 +228,30 @@ def export(decoder: Decoder, layers: int, exporter: Exporter, path: pathlib.Path
             optimize=False,
             verbose=False,
             dynamic_shapes=shapes,
-            **ends,
+            **port_names,
         )
         program.save(str(path), external_data=True)
         return
-    open_ends = {**axes, **{f"present.{name}": {0: "batch", 2: "past + seq"} for name in own}}
-    whole = path.with_suffix(".whole")
+    present_axes = {f"present.{name}": {0: "batch", 2: "past + seq"} for name in new_caches}
+    single_file = path.with_suffix(".whole")
     torch.onnx.export(
         module,
         tuple(values.values()),
-        str(whole),
+        str(single_file),
         dynamo=False,
         opset_version=17,
-        dynamic_axes=open_ends,
-        **ends,
+        dynamic_axes={**axes, **present_axes},
+        **port_names,
     )
     del module
-    onnx.save(onnx.load(whole), path, save_as_external_data=True, location=f"{path.name}.data")
-    whole.unlink()
+    model = onnx.load(single_file)
+    onnx.save(model, path, save_as_external_data=True, location=f"{path.name}.data")
+    single_file.unlink()
 
 
 def pretrained(decoder: Decoder, layers: int, folder: pathlib.Path) -> None:
-    """Write the model as transformers keeps one, with a tokenizer of a few words, for the
-    builder.
+    """Write the model by ``save_pretrained``, with a tokenizer of three words, for the builder of
+    onnxruntime-genai.
     """
     from tokenizers import Tokenizer, models
     from transformers import PreTrainedTokenizerFast
@@ -255,17 +263,16 @@ def pretrained(decoder: Decoder, layers: int, folder: pathlib.Path) -> None:
 
 
 def build(decoder: Decoder, layers: int, target: pathlib.Path, precision: str = "fp32") -> None:
-    """Build the same weights with onnxruntime-genai for the CPU, in 32-bit floats, or with
-    ``int4``.
+    """Build a model of the same weights with onnxruntime-genai for the CPU, in float32 or int4.
 
     Raises:
         RuntimeError: the builder failed.
     """
     source = target.with_name(f"{target.name}.source")
     apart(pretrained, decoder, layers, source)
-    words = {"-i": source, "-o": target, "-p": precision, "-e": "cpu", "-c": source / "cache"}
+    options = {"-i": source, "-o": target, "-p": precision, "-e": "cpu", "-c": source / "cache"}
     command = [sys.executable, "-W", "ignore", "-m", "onnxruntime_genai.models.builder", "-m", "x"]
-    command += [str(word) for pair in words.items() for word in pair]
+    command += [str(word) for option in options.items() for word in option]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     shutil.rmtree(source)
     if done.returncode:

@@ -1,15 +1,15 @@
-"""Decoders of real size next to what onnxruntime-genai's builder makes of the same weights.
+"""Times of decoders of real size, compared with the models that onnxruntime-genai builds of them.
 
     python -m benchmarks.decoders                                 # all, six layers each
     python -m benchmarks.decoders --only llama --layers 22 --folder models
     python -m benchmarks.decoders --only llama --exporter dynamo --selection int4
 
-Each decoder (`decoder_models.py`) is written by both of torch's exporters and optimized with each
-selection. Three workloads run in onnxruntime with all of its own optimizations, on one thread, with
-inputs and outputs bound to memory. The original, the result and the built model are measured in the
-same rounds of random order; the first round is dropped. No more than three sessions are open at a
-time. Times are processor time. All files are removed when they have been measured; those that were
-exported and built stay where there is a folder for them.
+Each decoder (`decoder_models.py`) is exported by both of torch's exporters and optimized with each
+selection. Three workloads run in onnxruntime with ORT graph optimizations at the level ``all``, on
+one thread, with inputs and outputs bound to memory. The original, the result and the built model
+are measured in the same rounds of random order; the first round is dropped. No more than three
+sessions are open at a time. Times are CPU times. All files are temporary, except that ``--folder``
+keeps the exported and the built models.
 """
 
 import contextlib
@@ -59,11 +59,11 @@ SELECTIONS: Final[dict[str, tuple[str, ...]]] = {
     INT4: (*NEWEST, *QUANTIZED),
     f"{GENAI} {INT4}": QUANTIZED,
 }
-"""Words of the command by the name of a selection; ``finite`` may change what is not finite.
+"""Options of ``xopt optimize`` by the name of a selection.
 
-With ``genai``, there is the option of that name too, with the settings of the model. With ``int4``,
-all MatMuls that become faster for one new token are quantized. Their error is ignored, as the error
-of random weights says nothing.
+``finite`` assumes that no value is NaN or infinite. Selections with ``genai`` also get ``--genai``
+with the settings of the model. Those with ``int4`` quantize all MatMuls that become faster for one
+new token, whatever the error: the error of random weights says nothing.
 """
 FLOAT32: Final = [name for name in SELECTIONS if not name.endswith(INT4)]
 BUILT: Final = "built"
@@ -75,12 +75,12 @@ class Figures:
     """Figures of one model.
 
     Attributes:
-        nodes: their number.
-        loading: time and memory to load it.
-        times: ratios to the original by workload.
-        ratios: ratios to the built model by workload.
-        scores: the largest difference of the scores, divided by the largest score.
-        seconds: to optimize it.
+        nodes: number of nodes.
+        loading: time and memory to load the model.
+        times: time divided by the original's, by workload.
+        ratios: time divided by the built model's, by workload.
+        scores: the largest difference of the logits, divided by the largest logit.
+        seconds: time of the optimization.
     """
 
     nodes: int
@@ -97,11 +97,10 @@ class Plan:
 
     Attributes:
         decoder: the architecture.
-        layers: their number.
-        seconds: of the rounds of each model and workload.
-        passes: number of times that the sessions are made anew.
-        selections: names of selections; with one of 4 bits among them, the built model has such
-            weights too.
+        layers: number of layers.
+        seconds: duration of the rounds for each model and workload.
+        passes: number of times that the sessions are created.
+        selections: names of selections; if one of them is int4, the built model is int4 as well.
     """
 
     decoder: Decoder
@@ -112,7 +111,7 @@ class Plan:
 
 
 def is_int4(selection: str) -> bool:
-    """Whether the weights get 4 bits."""
+    """Whether a selection quantizes weights to int4."""
     return selection.endswith(INT4)
 
 
@@ -122,14 +121,14 @@ def usual(decoder: Decoder) -> list[str]:
 
 
 def settings_of(decoder: Decoder, folder: pathlib.Path) -> list[str]:
-    """The option that names a folder with the settings of a decoder, which are written there."""
+    """Write the settings of a decoder into a folder; returns the option that names the folder."""
     settings = {"max_position_embeddings": 2048, "eos_token_id": 2, **decoder.settings}
     (folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
     return ["--genai", str(folder)]
 
 
 def sample_of(decoder: Decoder, layers: int, folder: pathlib.Path) -> list[str]:
-    """The option that names a file with the values of the first workload, written there."""
+    """Write the inputs of the first workload into a folder; returns the option for the file."""
     load = next(iter(decoder.workloads().values()))
     file = folder / "sample.npz"
     np.savez(file, **values_of(decoder, layers, load))  # type: ignore[arg-type]
@@ -142,13 +141,14 @@ def optimized(source: pathlib.Path, target: pathlib.Path, selection: str, plan: 
     Raises:
         RuntimeError: the command failed.
     """
-    words = ["-o", str(target), "--no-verify", "--external-data", "--quiet", *SELECTIONS[selection]]
+    options = ["-o", str(target), "--no-verify", "--external-data", "--quiet"]
+    options += SELECTIONS[selection]
     if selection.startswith(GENAI):
-        words += settings_of(plan.decoder, target.parent)
+        options += settings_of(plan.decoder, target.parent)
     if is_int4(selection):
-        words += sample_of(plan.decoder, plan.layers, target.parent)
+        options += sample_of(plan.decoder, plan.layers, target.parent)
     start = time.perf_counter()
-    command = [sys.executable, "-W", "ignore", "-m", "xoptim", "optimize", str(source), *words]
+    command = [sys.executable, "-W", "ignore", "-m", "xoptim", "optimize", str(source), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if not target.exists():
         raise RuntimeError((done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1])
@@ -156,10 +156,7 @@ def optimized(source: pathlib.Path, target: pathlib.Path, selection: str, plan: 
 
 
 def difference(scores: np.ndarray, expected: np.ndarray) -> float:
-    """The largest difference divided by the largest score.
-
-    Infinite where something is not a number.
-    """
+    """The largest difference of the logits divided by the largest logit; infinite if one is NaN."""
     error = float(np.abs(scores - expected).max() / np.abs(expected).max())
     return error if np.isfinite(error) else float("inf")
 
@@ -167,7 +164,7 @@ def difference(scores: np.ndarray, expected: np.ndarray) -> float:
 def compared(
     models: Mapping[str, pathlib.Path], plan: Plan
 ) -> tuple[dict[str, dict[str, Times]], dict[str, float]]:
-    """Times of models by workload and label, and how far their scores are from the first one's."""
+    """Times of models by workload and label, and the `difference` of each to the first model."""
     times = {load: {label: Times() for label in models} for load in plan.decoder.workloads()}
     errors = dict.fromkeys(models, 0.0)
     rng, clock = random.Random(0), clock_for([SETTINGS])
@@ -193,7 +190,7 @@ def compared(
 
 
 def figures_of(path: pathlib.Path, plan: Plan) -> Figures:
-    """The figures of one model that need no other one."""
+    """Nodes and loading of one model, the figures that do not depend on another model."""
     first = next(iter(plan.decoder.workloads().values()))
     return Figures(
         size_of(path), measure_loading(path, SETTINGS, values_of(plan.decoder, plan.layers, first))
@@ -205,7 +202,7 @@ def fill(
     times: Mapping[str, Mapping[str, Times]],
     errors: Mapping[str, float],
 ) -> None:
-    """Write ratios and differences into the figures; the first model is the one to divide by."""
+    """Write ratios and differences into the figures. Times are divided by the first model's."""
     for name, by_label in times.items():
         original = next(iter(by_label.values()))
         for label, own_times in by_label.items():
@@ -220,13 +217,14 @@ def measured(
     source: pathlib.Path, built: pathlib.Path | None, plan: Plan
 ) -> Iterator[tuple[str, Figures, dict[str, float]]]:
     """For the original, the built model and each selection: label, figures, and the original's
-    milliseconds.
+    milliseconds by workload.
 
-    The first two are measured again with every selection; their figures are from the first time.
+    The original and the built model run in the rounds of each selection; their figures are those of
+    the first selection.
     """
     baselines = {"original": source, **({BUILT: built} if built else {})}
     figures = {label: figures_of(path, plan) for label, path in baselines.items()}
-    for place, selection in enumerate(plan.selections):
+    for index, selection in enumerate(plan.selections):
         with tempfile.TemporaryDirectory(dir=source.parent) as folder:
             target = pathlib.Path(folder) / "model.onnx"
             seconds = optimized(source, target, selection, plan)
@@ -238,7 +236,7 @@ def measured(
             name: 1e3 * median([t for rounds in by_label["original"].rounds for t in rounds])
             for name, by_label in times.items()
         }
-        for label in (*(() if place else baselines), selection):
+        for label in (*(() if index else baselines), selection):
             yield label, figures[label], base
 
 
@@ -265,7 +263,7 @@ def head(plan: Plan) -> str:
 def lines_of(plan: Plan, exporters: Sequence[str], folder: pathlib.Path) -> Iterator[str]:
     """The tables of one decoder, line by line.
 
-    Files that are in the folder already are taken from there.
+    Models that are in the folder already are not exported or built again.
     """
     precision = INT4 if any(map(is_int4, plan.selections)) else "fp32"
     built = folder / f"{BUILT} {precision}" / "model.onnx" if plan.decoder.built else None
@@ -291,33 +289,33 @@ def lines_of(plan: Plan, exporters: Sequence[str], folder: pathlib.Path) -> Iter
     "--only",
     type=click.Choice([*DECODERS]),
     multiple=True,
-    help="One of the decoders (repeatable).",
+    help="Decoder to measure (repeatable; default: all).",
 )
 @click.option("--layers", default=6, show_default=True)
 @click.option(
-    "--seconds", default=10.0, show_default=True, help="Of the rounds of each model and workload."
+    "--seconds", default=10.0, show_default=True, help="Time of rounds for each model and workload."
 )
 @click.option(
-    "--passes", default=2, show_default=True, help="Number of times that sessions are made anew."
+    "--passes", default=2, show_default=True, help="Number of times that sessions are created."
 )
 @click.option(
     "--exporter",
     "exporters",
     type=click.Choice(EXPORTERS),
     multiple=True,
-    help="One of the two (repeatable).",
+    help="Exporter to measure (repeatable; default: both).",
 )
 @click.option(
     "--selection",
     "selections",
     type=click.Choice([*SELECTIONS]),
     multiple=True,
-    help="One of them (repeatable; default: those in float32).",
+    help="Selection to measure (repeatable; default: the float32 selections).",
 )
 @click.option(
     "--folder",
     type=click.Path(path_type=pathlib.Path, file_okay=False),
-    help="Keep what is exported and built.",
+    help="Keep the exported and the built models there.",
 )
 def main(
     only: tuple[str, ...],

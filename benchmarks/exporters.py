@@ -1,10 +1,11 @@
-"""Scripts of other exporters: how many nodes they write, and what onnxslim and xoptim leave.
+"""Count the nodes that other exporters write, and those after onnxslim and after xoptim.
 
     python -m benchmarks.exporters               # all, writes the table of docs/exporters.md
     python -m benchmarks.exporters timm_model    # one, writes its row
 
-Each script of ``examples/pipelines`` that has a function ``export`` runs in a process of its own;
-it verifies what it returns. ``make test-recipes`` installs what the scripts need.
+Each script of ``examples/pipelines`` that has a function ``export`` runs in a process of its own.
+``export`` verifies the models that it returns. ``make test-recipes`` installs the packages that the
+scripts need.
 """
 
 import importlib.util
@@ -35,16 +36,16 @@ PACKAGES: Final[dict[str, tuple[str, ...]]] = {
     "transformers_whisper": TRANSFORMERS,
     "ultralytics_export": ("ultralytics", "torch"),
 }
-"""The packages of each script whose versions the table has; the last one runs the original."""
+"""The packages of each script. The table has their versions; the last one runs the original."""
 FILES: Final = ("paddle_ocr_file",)
 """Scripts whose original is a file, not a network."""
 _OUT_OF_PROCESS: Final = "--count"
 
 
 def counts(name: str) -> dict[str, Any]:
-    """The numbers of nodes of a script: exported, slimmed, optimized.
+    """The number of nodes of a script's model: exported, after onnxslim, and after xoptim.
 
-    Raises `RuntimeError` when it fails.
+    Raises `RuntimeError` when the script fails.
     """
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.exporters", _OUT_OF_PROCESS, name],
@@ -55,8 +56,8 @@ def counts(name: str) -> dict[str, Any]:
     )
     if done.returncode:
         raise RuntimeError(f"{name} failed:\n{done.stderr[-3000:]}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    node_counts: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return node_counts
 
 
 def _count(name: str) -> dict[str, Any]:
@@ -74,10 +75,10 @@ def _count(name: str) -> dict[str, Any]:
 
 def row(name: str) -> list[str]:
     """The row of a script in the table."""
-    found = counts(name)
+    node_counts = counts(name)
     return [
         f"[{name}](../examples/pipelines/{name}.py)",
-        *(str(found[key]) for key in ("exported", "slim", "xoptim")),
+        *(str(node_counts[key]) for key in ("exported", "slim", "xoptim")),
         "the file" if name in FILES else PACKAGES[name][-1],
         ", ".join(f"{package} {version(package)}" for package in PACKAGES[name]),
     ]
@@ -103,7 +104,7 @@ def main(names: Sequence[str]) -> None:
     table = Table(COLUMNS, [row(name) for name in chosen if not missing(name)])
     for name in chosen:
         if absent := missing(name):
-            print(f"{name} is left out: {', '.join(absent)} not installed", file=sys.stderr)
+            print(f"{name} is skipped: {', '.join(absent)} not installed", file=sys.stderr)
     old = read(PAGE) if Path(PAGE.with_suffix(".toml")).exists() else {}
     keep(PAGE, {**old, MARK: merged(old.get(MARK), table, 1)})
 

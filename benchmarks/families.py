@@ -1,6 +1,7 @@
-"""Families of graphs that repeat one structure or compute with sizes.
+"""Families of graphs that repeat one structure (`FAMILIES`), or whose shapes become long symbolic
+expressions (`SIZES`).
 
-`benchmarks.scaling` measures them.
+`benchmarks.scaling` measures how the time of an optimization grows with the number of repetitions.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 
 class Graph:
-    """A graph that grows node by node; weights are drawn, the same ones at each call."""
+    """A graph that grows node by node. Its random weights always have the same seed."""
 
     def __init__(self, opset: int = 18) -> None:
         self.opset = opset
@@ -30,7 +31,10 @@ class Graph:
         return name
 
     def add(self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any) -> str:
-        """Add a node; returns the name of its first result, ``r``; others are ``r_1``, ``r_2``."""
+        """Add a node; returns the name of its first result, such as ``r7``.
+
+        The further results are called ``r7_1``, ``r7_2``.
+        """
         name = f"r{len(self.nodes)}"
         results = [name, *(f"{name}_{i}" for i in range(1, outputs))]
         self.nodes.append(
@@ -49,23 +53,24 @@ class Graph:
         return self.constant(values)
 
     def weight(self, *shape: int, terms: float = 0) -> str:
-        """Random numbers with the standard deviation ``terms ** -0.5``.
+        """A random initializer with the standard deviation ``terms ** -0.5``.
 
-        A sum of ``terms`` products keeps its magnitude. The default is the number of rows.
+        A sum over ``terms`` products of weights and inputs of variance 1 then has the variance 1.
+        ``terms`` is by default the number of rows.
         """
         return self.constant(
             self.random.standard_normal(shape) * (terms or shape[-2:][0]) ** -0.5, np.float32
         )
 
-    def conv(self, x: str, into: int, out: int, *, window: int = 3, step: int = 1) -> str:
-        """A convolution with a bias, of a padded image."""
-        weights = self.weight(out, into, window, window, terms=into * window**2 / 2)
+    def conv(self, x: str, channels: int, out: int, *, window: int = 3, step: int = 1) -> str:
+        """A Conv with a bias and padding, from ``channels`` to ``out`` channels."""
+        weights = self.weight(out, channels, window, window, terms=channels * window**2 / 2)
         return self.add(
             "Conv", x, weights, self.weight(out), pads=[window // 2] * 4, strides=[step] * 2
         )
 
     def model(self, *results: str) -> onnx.ModelProto:
-        """The model with these results."""
+        """The model with these outputs."""
         outputs = [onnx.ValueInfoProto(name=name) for name in results]
         graph = helper.make_graph(self.nodes, "drawn", self.inputs, outputs, self.stored)
         model = helper.make_model(
@@ -81,7 +86,7 @@ class Graph:
 def drawn(
     build: Callable[..., str | Iterable[str]], *args: Any, **settings: Any
 ) -> onnx.ModelProto:
-    """The model of a function that adds nodes to a graph, and returns the names of the results."""
+    """The model of a function that adds nodes to a graph, and returns the names of the outputs."""
     g = Graph()
     results = build(g, *args, **settings)
     return g.model(*([results] if isinstance(results, str) else results))
@@ -90,7 +95,7 @@ def drawn(
 def by_name(
     *builds: Callable[[Graph, int], str | Iterable[str]],
 ) -> dict[str, Callable[[int], onnx.ModelProto]]:
-    """The models of functions by their names, each for a number of repetitions."""
+    """Functions from a number of repetitions to a model, by the names of the given functions."""
     return {build.__name__: partial(drawn, build) for build in builds}
 
 
@@ -112,7 +117,7 @@ def transposes(g: Graph, n: int) -> str:
 
 
 def images(g: Graph, n: int) -> str:
-    """Images whose channels come last, around poolings that need them first."""
+    """Images in NHWC, with a Transpose to NCHW and back around each AveragePool."""
     x = g.input("a", 8, 8, 4)
     for _ in range(n // 5):
         y = g.add("Transpose", g.add("Relu", x), perm=[0, 3, 1, 2])
@@ -122,16 +127,17 @@ def images(g: Graph, n: int) -> str:
 
 
 def masked(g: Graph, n: int) -> str:
-    """Many transposed tensors, each multiplied by the same one and joined."""
-    x, y = g.input("a", 3, 4), g.input("a", 4, 3)
-    turned = [
-        g.add("Mul", y, g.add("Transpose", g.add("Tanh", x), perm=[0, 2, 1])) for _ in range(n // 3)
+    """Many transposed tensors, each multiplied by one mask, and concatenated."""
+    x, mask = g.input("a", 3, 4), g.input("a", 4, 3)
+    products = [
+        g.add("Mul", mask, g.add("Transpose", g.add("Tanh", x), perm=[0, 2, 1]))
+        for _ in range(n // 3)
     ]
-    return g.add("Concat", *turned, axis=0)
+    return g.add("Concat", *products, axis=0)
 
 
 def sums(g: Graph, n: int) -> str:
-    """A sum of constants, one after the other."""
+    """A chain of Adds with one constant each."""
     x = g.input("a", "b")
     for i in range(n):
         x = g.add("Add", x, g.constant(1 + i % 3, np.float32))
@@ -139,7 +145,7 @@ def sums(g: Graph, n: int) -> str:
 
 
 def products(g: Graph, n: int) -> str:
-    """A product of many tensors, in which patterns look for factors in any order."""
+    """A chain of Muls, in which patterns look for factors in any order."""
     x = y = g.input("a", "b")
     for i in range(n):
         x = g.add("Mul", x, g.add("Tanh", y) if i % 5 == 0 else y)
@@ -153,7 +159,7 @@ def concats(g: Graph, n: int) -> str:
 
 
 def joined(g: Graph, n: int) -> str:
-    """One Concat of the pieces of many Splits, some of them whole."""
+    """One Concat of the results of many Splits; all results of a Split follow each other in it."""
     parts = []
     for _ in range(n // 2):
         x = g.add("Split", g.input(4, "b"), axis=0, outputs=2, num_outputs=2)
@@ -170,13 +176,13 @@ def cuts(g: Graph, n: int) -> list[str]:
 
 
 def heads(g: Graph, n: int) -> list[str]:
-    """Slices of one tensor, all from its start."""
+    """Slices of one tensor that all start at index 0."""
     x, axis, zero = g.input("a", n + 1), g.constant([1]), g.constant([0])
     return [g.add("Slice", x, zero, g.constant([i + 1]), axis) for i in range(n)]
 
 
 def pieces(g: Graph, n: int) -> list[str]:
-    """Slices of one tensor, side by side."""
+    """Adjacent Slices of one tensor."""
     x, axis = g.input("a", n), g.constant([1])
     return [
         g.add("Neg", g.add("Slice", x, g.constant([i]), g.constant([i + 1]), axis))
@@ -195,7 +201,7 @@ def shapes(g: Graph, n: int) -> tuple[str, ...]:
 
 
 def sizes(g: Graph, n: int) -> str:
-    """Arithmetic on sizes, one after the other."""
+    """A chain of arithmetic on the dimensions of a tensor."""
     x = g.input("a", "b")
     s = g.add("Shape", x, end=1)
     t = g.add("Shape", x, start=1)
@@ -205,7 +211,7 @@ def sizes(g: Graph, n: int) -> str:
 
 
 def inputs(g: Graph, n: int) -> list[str]:
-    """Many inputs, each reshaped by sizes of itself."""
+    """Many inputs, each reshaped by its own dimensions."""
     results = []
     for i in range(n // 4):
         x = g.input(f"a{i}", f"b{i}", 6)
@@ -220,7 +226,7 @@ def inputs(g: Graph, n: int) -> list[str]:
 
 
 def stretched(g: Graph, n: int) -> str:
-    """An Expand, and a chain behind it."""
+    """An Expand, followed by a chain of elementwise operators."""
     x = g.add("Expand", g.input("a", 1), g.constant([1, 5]))
     for _ in range(n):
         x = g.add("Neg", g.add("Exp", x))
@@ -258,12 +264,16 @@ FAMILIES = by_name(
 
 
 def size_of(g: Graph, x: str, axis: int) -> str:
-    """A size as a vector of one element."""
+    """A dimension as a vector of one element."""
     return g.add("Shape", x, start=axis, end=axis + 1)
 
 
 def windows(g: Graph, count: int) -> str:
-    """Blocks of a vision transformer: padded to whole windows by Mod, rolled, cropped, added."""
+    """Blocks of a Swin transformer.
+
+    Each pads an image to a multiple of the window size by Mod, rolls it, crops it to its old size,
+    and adds it to the input of the block.
+    """
     x = g.input("h", "w")
     for block in range(count):
         pads = [
@@ -273,10 +283,9 @@ def windows(g: Graph, count: int) -> str:
         y = g.add("Pad", x, g.add("Concat", g.ints(0, 0), *pads, axis=0))
         for axis in (0, 1):
             if block % 2:
-                left = g.add("Slice", y, g.ints(3), g.ints(2**62), g.ints(axis))
-                y = g.add(
-                    "Concat", left, g.add("Slice", y, g.ints(0), g.ints(3), g.ints(axis)), axis=axis
-                )
+                tail = g.add("Slice", y, g.ints(3), g.ints(2**62), g.ints(axis))
+                head = g.add("Slice", y, g.ints(0), g.ints(3), g.ints(axis))
+                y = g.add("Concat", tail, head, axis=axis)
         for axis in (0, 1):
             y = g.add("Slice", y, g.ints(0), size_of(g, x, axis), g.ints(axis))
         x = g.add("Add", x, y)
@@ -288,8 +297,8 @@ def detections(g: Graph, count: int) -> str:
     x = g.input("n")
     for level in range(count):
         k = g.add("Min", size_of(g, x, 0), g.ints(100 + level))
-        one = g.add("TopK", g.input(f"m{level}"), g.ints(1), outputs=2)
-        x = g.add("Concat", x, one, g.add("TopK", x, k, outputs=2), axis=0)
+        maximum = g.add("TopK", g.input(f"m{level}"), g.ints(1), outputs=2)
+        x = g.add("Concat", x, maximum, g.add("TopK", x, k, outputs=2), axis=0)
     return x
 
 
@@ -342,7 +351,10 @@ def maxima(g: Graph, count: int) -> str:
 
 
 def operands(g: Graph, count: int) -> str:
-    """One Sum of operands with this many different sizes; at most one is not 1."""
+    """One Sum of operands with this many dimension names.
+
+    They broadcast: all sizes that are not 1 are equal.
+    """
     return g.add("Sum", *(g.input(f"s{index}") for index in range(count)))
 
 
@@ -393,8 +405,9 @@ def ranges(g: Graph, count: int) -> str:
     """Ranges up to the length of a sequence, each appended to the sequence."""
     x = g.input("s", dtype=TensorProto.INT64)
     for step in range(count):
-        one = g.add("Squeeze", g.ints(1 + step % 3))
-        x = g.add("Concat", x, g.add("Range", one, g.add("Squeeze", size_of(g, x, 0)), one), axis=0)
+        stride = g.add("Squeeze", g.ints(1 + step % 3))
+        length = g.add("Squeeze", size_of(g, x, 0))
+        x = g.add("Concat", x, g.add("Range", stride, length, stride), axis=0)
     return x
 
 

@@ -1,19 +1,20 @@
-"""Nodes and time of models with equal parts side by side: apart, as the default leaves them, and
-all stacked.
+"""Nodes and time of models with equal subgraphs side by side, in three forms: not stacked, stacked
+where the default patterns do it, and all stacked (``default+repeated``).
 
     # all cases, one thread
     python -m benchmarks.folding
     python -m benchmarks.folding towers_8 tables --threads 2
     # part of `make cuda`
     python -m benchmarks.folding --provider cuda
-    # the time of the pass against the size of the graph
+    # how the time of the pass grows with the size of the graph
     python -m benchmarks.folding --growth
-    # the constants of xoptim.passes.repeated.cost, here
+    # the constants of xoptim.passes.repeated.cost, measured on this machine
     python -m benchmarks.folding --constants
 
-The models run with all of onnxruntime's own optimizations, in rounds of random order. A ratio below
-1 says that folding pays; its interval comes from the bootstrap over passes and rounds. A model that
-the default leaves apart has no ratio there.
+The models run with all ORT graph optimizations, in rounds of random order. A ratio below 1 means
+that the stacked model is faster than the one that is not stacked; its interval comes from the
+bootstrap over passes and rounds. A model that the default patterns do not stack has no ratio in
+their column.
 """
 
 import argparse
@@ -36,35 +37,36 @@ from xoptim.passes.repeated import Repeated
 from xoptim.passes.repeated.cost import Costs
 from xoptim.system.collection import collection_paused
 
-FEW, MANY = 8, 40
+SHORT_CHAIN, LONG_CHAIN = 8, 40
+"""Numbers of links of the two chains whose times are compared."""
 Link = Callable[[Graph, str], str]
 """Adds a node, or several, to a chain whose tensor keeps its shape."""
 
 
 def session(link: Link, shape: tuple[int, ...], length: int) -> Callable[[], object]:
-    """A run, on one thread, of a chain with this many links."""
+    """A function that runs a chain with this many links in onnxruntime, on one thread."""
     g = Graph()
     x = g.add("Neg", g.input(*shape))
     for _ in range(length):
         x = link(g, x)
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = 1
-    found = onnxruntime.InferenceSession(
+    chain = onnxruntime.InferenceSession(
         g.model(x).SerializeToString(), settings, providers=["CPUExecutionProvider"]
     )
-    binding = found.io_binding()
+    binding = chain.io_binding()
     binding.bind_cpu_input("x0", np.random.default_rng(0).random(shape, np.float32))
     binding.bind_output(x)
-    return lambda: found.run_with_iobinding(binding)
+    return lambda: chain.run_with_iobinding(binding)
 
 
 def link_time(link: Link, *shape: int, seconds: float = 0.5) -> float:
-    """Nanoseconds of a link of a chain."""
-    runs = [session(link, shape, length) for length in (FEW, MANY)]
+    """Nanoseconds of one link: the difference of a long and a short chain, for each link more."""
+    runs = [session(link, shape, length) for length in (SHORT_CHAIN, LONG_CHAIN)]
     times = [Times(), Times()]
-    for _ in range(3):  # sessions differ in where their tensors lie
+    for _ in range(3):
         measure_pass(runs, times, seconds / 3, random.Random(0), time.thread_time)
-    return 1e9 * (times[1].best - times[0].best) / (MANY - FEW)
+    return 1e9 * (times[1].best - times[0].best) / (LONG_CHAIN - SHORT_CHAIN)
 
 
 def unary(op_type: str) -> Link:
@@ -73,37 +75,37 @@ def unary(op_type: str) -> Link:
 
 
 def shifted(g: Graph, x: str) -> str:
-    """A row is added to each row."""
+    """Add of a vector that is broadcast along the rows."""
     return g.add("Add", x, g.weight(16))
 
 
 def reversed_rows(count: int) -> Link:
-    """The rows in the opposite order."""
+    """A Gather that reverses the rows."""
     return lambda g, x: g.add("Gather", x, g.constant(np.arange(count)[::-1].copy()))
 
 
 def reduced(g: Graph, x: str) -> str:
-    """A sum over the first axis, added to the tensor."""
+    """ReduceSum over the first axis, added to the tensor."""
     return g.add("Add", x, g.add("ReduceSum", x, g.constant([0])))
 
 
 def product(*shape: int) -> Link:
-    """A product with a matrix, or with a stack of them."""
+    """A MatMul with a matrix, or with a stack of matrices."""
     return lambda g, x: g.add("MatMul", x, g.weight(*shape))
 
 
 def taken_apart(count: int) -> Link:
-    """Parts, joined again."""
+    """A Split into this many results, and a Concat of them."""
 
     def link(g: Graph, x: str) -> str:
         first = g.add("Split", x, axis=0, num_outputs=count, outputs=count)
-        return g.add("Concat", first, *(f"{first}_{place}" for place in range(1, count)), axis=0)
+        return g.add("Concat", first, *(f"{first}_{index}" for index in range(1, count)), axis=0)
 
     return link
 
 
 def lanes(count: int) -> Link:
-    """Lanes, each by itself, whose sum is added to all."""
+    """Gathers of this many single indices, whose sum is added to the tensor."""
     return lambda g, x: g.add(
         "Add", x, g.add("Sum", *(g.add("Gather", x, g.constant(lane)) for lane in range(count)))
     )
@@ -120,7 +122,7 @@ def measured() -> Costs:
     copied = (link_time(reversed_rows(8), 8, 2048) - handled) / 2**14
     port = (link_time(taken_apart(8), 8, 1, 16) - link_time(taken_apart(2), 8, 1, 16)) / 12
     lane = (link_time(lanes(8), 8, 1, 16) - link_time(lanes(1), 8, 1, 16)) / 7 - port
-    both = link_time(reduced, 8, 2048) - link_time(reduced, 8, 1)
+    reduce_and_add = link_time(reduced, 8, 2048) - link_time(reduced, 8, 1)
     multiply = link_time(product(8, 8), 1, 8)
     read = (link_time(product(64, 64), 1, 64) - multiply) / 2**12
     multiplied = ((link_time(product(128, 128), 128, 128) - multiply) / 2**14 - read) / 2**7
@@ -140,7 +142,7 @@ def measured() -> Costs:
         light=light,
         heavy=heavy,
         copied=copied,
-        reduced=both / 2**14 - light - run / 2**11,
+        reduced=reduce_and_add / 2**14 - light - run / 2**11,
         run=run,
         spilled=spilled,
         read=read,
@@ -162,7 +164,7 @@ def added(g: Graph, terms: Iterable[str]) -> str:
 
 
 def towers(g: Graph, count: int, width: int = 32, rows: int = 1, shared: bool = True) -> str:
-    """Perceptrons of one input, or of an input each, whose results are added."""
+    """Perceptrons whose results are added, with one shared input or an input each."""
     x = g.input(rows, width)
     return g.add(
         "Sum", *(tower(g, x if shared else g.input(rows, width), width) for _ in range(count))
@@ -172,12 +174,12 @@ def towers(g: Graph, count: int, width: int = 32, rows: int = 1, shared: bool = 
 def towers_but_one(
     g: Graph, count: int = 8, width: int = 32, rows: int = 16, open_weights: bool = True
 ) -> str:
-    """Perceptrons of one input side by side.
+    """Perceptrons of one input, of which the last one differs.
 
-    The last one has weights that a caller gives, or another activation.
+    Its weights are graph inputs, or else its activation is Tanh in place of Relu.
     """
     x = g.input(rows, width)
-    like = [tower(g, x, width) for _ in range(count - 1)]
+    equal_towers = [tower(g, x, width) for _ in range(count - 1)]
     y = x
     for _ in range(3):
         weights = g.input(width, width) if open_weights else g.weight(width, width)
@@ -185,19 +187,19 @@ def towers_but_one(
             "Relu" if open_weights else "Tanh",
             g.add("Add", g.add("MatMul", y, weights), g.weight(width)),
         )
-    return g.add("Concat", *like, y, axis=1)
+    return g.add("Concat", *equal_towers, y, axis=1)
 
 
 def shared_weights(g: Graph, count: int = 8, width: int = 32, rows: int = 16) -> str:
-    """Perceptrons of an input each.
+    """Perceptrons with an input each, which share weights.
 
-    The first layer of all of them has the same weights, and the second one of every two.
+    All have the same weights in the first layer, and pairs of them in the second layer.
     """
     first, second = g.weight(width, width), [g.weight(width, width) for _ in range(count // 2)]
     results = []
-    for place in range(count):
+    for index in range(count):
         x = g.input(rows, width)
-        for weights in (first, second[place // 2], g.weight(width, width)):
+        for weights in (first, second[index // 2], g.weight(width, width)):
             x = g.add("Relu", g.add("Add", g.add("MatMul", x, weights), g.weight(width)))
         results.append(x)
     return g.add("Sum", *results)
@@ -206,7 +208,7 @@ def shared_weights(g: Graph, count: int = 8, width: int = 32, rows: int = 16) ->
 def experts(
     g: Graph, count: int = 8, width: int = 64, rows: int = 16, is_chain: bool = False
 ) -> str:
-    """A mixture: all experts are computed, and weighted by a gate."""
+    """A dense mixture of experts: all are computed, and weighted by a gate."""
     x = g.input(rows, width)
     shares = g.add("Softmax", g.add("MatMul", x, g.weight(width, count)), axis=-1)
     outs = []
@@ -223,37 +225,38 @@ def experts(
 
 
 def tables(g: Graph, count: int = 26, rows: int = 16) -> str:
-    """Embeddings with this many features, a mean over the items of each, side by side."""
+    """This many embeddings of four ids a row; each is averaged over its ids, and all are
+    concatenated.
+    """
     numbers = g.add("Mul", g.add("Sigmoid", g.input(rows, 4)), g.constant(999, np.float32))
     ids = g.add("Cast", numbers, to=onnx.TensorProto.INT64)
     outs = []
     for _ in range(count):
-        own = g.add("Mod", g.add("Mul", ids, g.constant(g.random.integers(1, 9))), g.constant(1000))
-        outs.append(
-            g.add(
-                "ReduceMean", g.add("Gather", g.weight(1000, 16), own), g.constant([1]), keepdims=0
-            )
-        )
+        factor = g.constant(g.random.integers(1, 9))
+        table_ids = g.add("Mod", g.add("Mul", ids, factor), g.constant(1000))
+        vectors = g.add("Gather", g.weight(1000, 16), table_ids)
+        outs.append(g.add("ReduceMean", vectors, g.constant([1]), keepdims=0))
     return g.add("Concat", *outs, axis=1)
 
 
 def gates(g: Graph, steps: int = 8, width: int = 32) -> str:
-    """A recurrent cell written out, with four products for its gates."""
+    """An unrolled LSTM cell, with two MatMuls for each of its four gates."""
     h = c = g.input(1, width)
     for _ in range(steps):
         x = g.input(1, width)
-        parts = (
-            [g.add("MatMul", each, g.weight(width, width)) for each in (x, h)] for _ in range(4)
+        terms = (
+            [g.add("MatMul", operand, g.weight(width, width)) for operand in (x, h)]
+            for _ in range(4)
         )
-        raw = [g.add("Add", *each) for each in parts]
-        i, f, o = (g.add("Sigmoid", each) for each in raw[:3])
-        c = g.add("Add", g.add("Mul", f, c), g.add("Mul", i, g.add("Tanh", raw[3])))
+        sums = [g.add("Add", *pair) for pair in terms]
+        i, f, o = (g.add("Sigmoid", total) for total in sums[:3])
+        c = g.add("Add", g.add("Mul", f, c), g.add("Mul", i, g.add("Tanh", sums[3])))
         h = g.add("Mul", o, g.add("Tanh", c))
     return h
 
 
 def heads(g: Graph, count: int = 8, width: int = 64, rows: int = 32) -> str:
-    """Attention with products of its own for each head."""
+    """Attention with separate MatMuls for each head."""
     x, size = g.input(rows, width), width // count
     outs = []
     for _ in range(count):
@@ -269,9 +272,10 @@ def heads(g: Graph, count: int = 8, width: int = 64, rows: int = 32) -> str:
 
 
 def circuit(g: Graph, trees: int = 4, leaves: int = 64, units: int = 8, rows: int = 4) -> str:
-    """Sums, in logarithms, over products of halves, down to single variables.
+    """A probabilistic circuit in the log domain, averaged over several trees.
 
-    Their mean over several trees.
+    A tree multiplies its two halves (Add of logarithms), and mixes the units of each half by a
+    log-sum-exp with weights, down to single variables.
     """
     x = [g.add("Log", g.add("Sigmoid", g.input(rows, units))) for _ in range(leaves)]
 
@@ -292,23 +296,23 @@ def circuit(g: Graph, trees: int = 4, leaves: int = 64, units: int = 8, rows: in
 
 
 def one_layer(g: Graph, count: int = 8, width: int = 64, rows: int | str = 16) -> str:
-    """Layers of one input, side by side."""
+    """Dense layers of one input, whose results are concatenated."""
     x = g.input(rows, width)
-    parts = (
+    sums = (
         g.add("Add", g.add("MatMul", x, g.weight(width, width)), g.weight(width))
         for _ in range(count)
     )
-    return g.add("Concat", *(g.add("Tanh", each) for each in parts), axis=1)
+    return g.add("Concat", *(g.add("Tanh", total) for total in sums), axis=1)
 
 
-def convolution(g: Graph, x: str, into: int, out: int, window: int) -> str:
-    """A convolution and its activation."""
-    return g.add("Relu", g.conv(x, into, out, window=window))
+def convolution(g: Graph, x: str, channels: int, out: int, window: int) -> str:
+    """A Conv and a Relu, from ``channels`` to ``out`` channels."""
+    return g.add("Relu", g.conv(x, channels, out, window=window))
 
 
 def branches(g: Graph, channels: int = 192, size: int = 28) -> str:
-    """Branches of an Inception block: 1x1, 1x1 and 3x3, 1x1 and 5x5, and 1x1 twice, as two halves
-    of one layer.
+    """An Inception block: two 1x1 convolutions, a 1x1 followed by a 3x3, and a 1x1 followed by a
+    5x5.
     """
     x = g.input(1, channels, size, size)
     outs = [convolution(g, x, channels, 32, 1), convolution(g, x, channels, 32, 1)]
@@ -318,7 +322,7 @@ def branches(g: Graph, channels: int = 192, size: int = 28) -> str:
 
 
 def resnext(g: Graph, count: int = 8, channels: int = 64, size: int = 14) -> str:
-    """A block of branches of convolutions, which are added to its input one by one."""
+    """A ResNeXt block: branches of convolutions, which are added to the input one by one."""
     x = g.input(1, channels, size, size)
     outs = []
     for _ in range(count):
@@ -328,7 +332,7 @@ def resnext(g: Graph, count: int = 8, channels: int = 64, size: int = 14) -> str
 
 
 def ensemble(g: Graph, count: int = 5, size: int = 16) -> str:
-    """Small convolutional networks of one image, whose results are averaged."""
+    """Small CNNs of one image, whose probabilities are averaged."""
     x, outs = g.input(1, 3, size, size), []
     for _ in range(count):
         y = convolution(g, convolution(g, x, 3, 16, 3), 16, 32, 3)
@@ -370,20 +374,20 @@ SELECTIONS = (APART, "default", "default+repeated")
 
 
 def measure(name: str, threads: int, seconds: float, provider: str) -> str:
-    """A row: nodes of the three results, the time of the first one, and the ratios of the
-    others.
+    """A row of the table: the nodes of the three forms of a model, the time of the form that is not
+    stacked, and the times of the others divided by it.
     """
     model = drawn(CASES[name])
     results = {
         patterns: xoptim.optimize(model, patterns=patterns, verify=True, provider=provider)
         for patterns in SELECTIONS
     }
-    sizes = [len(each.graph.node) for each in results.values()]
+    sizes = [len(result.graph.node) for result in results.values()]
     if sizes[1] == sizes[0]:
         del results["default"]
     report = bench(results, threads=threads, seconds=seconds, loading=False, provider=provider)
     assert report.is_equal
-    ratios = {each.label: each.ratio for each in report.models}
+    ratios = {times.label: times.ratio for times in report.models}
     cells = [name, *map(str, sizes), f"{1e6 * report.models[0].median:.0f}"]
     cells += [cell(ratios.get(patterns)) for patterns in SELECTIONS[1:]]
     return f"| {' | '.join(cells)} |"
@@ -412,36 +416,40 @@ def main() -> None:
     )
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument(
-        "--seconds", type=float, default=1.0, help="of measured runs for each model"
+        "--seconds", type=float, default=1.0, help="time of measured runs for each model"
     )
     parser.add_argument(
-        "--provider", default="cpu", help="of onnxruntime; constants are for the CPU"
+        "--provider",
+        default="cpu",
+        help="execution provider; --constants always measures the CPU",
     )
     parser.add_argument(
-        "--growth", action="store_true", help="the time of the pass against the size of the graph"
+        "--growth",
+        action="store_true",
+        help="measure how the time of the pass grows with the size of the graph",
     )
     parser.add_argument(
         "--constants",
         action="store_true",
-        help="what the parts of the work of a node take, in nanoseconds",
+        help="measure the constants of the cost model, in nanoseconds",
     )
-    given = parser.parse_args()
-    if given.constants:
+    options = parser.parse_args()
+    if options.constants:
         print("\n".join(f"{name:<12}{value:>8.3f}" for name, value in measured()._asdict().items()))
         return
-    if given.growth:
+    if options.growth:
         growth()
         return
-    if reason := missing_provider(given.provider):
+    if reason := missing_provider(options.provider):
         print(f"nothing measured: {reason}")
         return
     print(
-        "| case | nodes apart | by default | all stacked | us apart | ratio by default | ratio, "
-        "all stacked |"
+        "| case | nodes, not stacked | nodes, default | nodes, all stacked | not stacked, µs "
+        "| default | all stacked |"
     )
     print("|---|---:|---:|---:|---:|---:|---:|")
-    for name in given.cases:
-        print(measure(name, given.threads, given.seconds, given.provider), flush=True)
+    for name in options.cases:
+        print(measure(name, options.threads, options.seconds, options.provider), flush=True)
 
 
 if __name__ == "__main__":

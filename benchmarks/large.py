@@ -1,13 +1,13 @@
-"""Optimize a decoder with gigabytes of weights, file to file: ``python -m benchmarks.large
-[--gigabytes 4.4] [--sparse]``.
+"""Measure the optimization of a decoder with gigabytes of weights, from file to file: ``python -m
+benchmarks.large [--gigabytes 4.4] [--sparse]``.
 
-The model is a LLaMA with a cache as torch's exporter writes it (a Transpose before each product),
-with random weights, or with weights that are holes of a sparse file except for their beginning.
-Printed are the time and the peak of memory of the command, of ``cp`` of the same files, of
-onnxruntime's offline optimization and of onnxsim, in one run. Peaks include mapped weights. With
-``--verification`` there are the command with its verification, the verification alone (``xopt
-verify``), and onnxruntime alone, which loads the original and the result once, one after the other,
-and runs each three times.
+The model is a LLaMA with a KV cache as torch's exporter writes it, with a Transpose of the weights
+before each MatMul. Its weights are random. With ``--sparse``, only the first bytes of each weight
+are random, and the rest is a hole of a sparse file. One run prints time and peak memory of the
+command, of ``cp`` of the same files, of onnxruntime's offline optimization and of onnxsim. Peaks
+include memory-mapped weights. ``--verification`` adds the command with its verification, ``xopt
+verify``, and onnxruntime alone: it loads the original and the result one after the other, and runs
+each three times.
 """
 
 import argparse
@@ -26,13 +26,15 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
+from xoptim.cli.exit_codes import NOT_VERIFIED
+
 _PAGE: Final = 4096
-_FIRST: Final = 64
+_SPARSE_BYTES: Final = 64
 """Bytes at the beginning of a weight that a sparse file holds, so that weights differ."""
 
 
 class Sizes(NamedTuple):
-    """Sizes of a decoder; by default of TinyLlama."""
+    """Sizes of a decoder; by default of TinyLlama. ``kept_heads`` are its key/value heads."""
 
     layers: int = 22
     width: int = 2048
@@ -67,6 +69,8 @@ class Sizes(NamedTuple):
         }
 
 
+# The graph in ONNX text. In `_BEFORE`, `turns` are the angles of the rotary embedding, and `mask`
+# is the causal mask of `rows` (new tokens) by `columns` (all tokens).
 _BEFORE: Final = """
     zero = Constant <value_int = 0> () one = Constant <value_int = 1> ()
       at0 = Constant <value_ints = [0]> ()
@@ -137,15 +141,13 @@ def model_of(sizes: Sizes) -> onnx.ModelProto:
     """The decoder without its weights."""
     cache = f"float[batch,{sizes.kept_heads},LENGTH,{sizes.head}]"
     names = [f"{n}{kind}" for n in range(sizes.layers) for kind in "kv"]
-    given = ", ".join(
-        [
-            "int64[batch,seq] ids",
-            *(f"{cache.replace('LENGTH', 'past')} past{name}" for name in names),
-        ]
-    )
-    made = [
+    inputs = [
+        "int64[batch,seq] ids",
+        *(f"{cache.replace('LENGTH', 'past')} past{name}" for name in names),
+    ]
+    outputs = [
         f"float[batch,seq,{sizes.vocabulary}] logits",
-        *(f"{cache.replace('LENGTH', 'total')} present{n}" for n in names),
+        *(f"{cache.replace('LENGTH', 'total')} present{name}" for name in names),
     ]
     before = (
         _BEFORE.replace("WIDTH", str(sizes.head))
@@ -157,7 +159,8 @@ def model_of(sizes: Sizes) -> onnx.ModelProto:
     )
     layers = "".join(text for n in range(sizes.layers) for text in _layer(n))
     after = _NORM.format("final", f"x{sizes.layers}") + _LINEAR.format("logits", "final")
-    text = f"agraph ({given}) => ({', '.join(made)}) {{ {before} {layers} {after} }}"
+    ports = f"({', '.join(inputs)}) => ({', '.join(outputs)})"
+    text = f"agraph {ports} {{ {before} {layers} {after} }}"
     model: onnx.ModelProto = onnx.parser.parse_model(
         f'<ir_version: 10, opset_import: ["" : 18]> {text}'
     )
@@ -167,9 +170,8 @@ def model_of(sizes: Sizes) -> onnx.ModelProto:
 
 
 def build(folder: Path, gigabytes: float, *, is_sparse: bool) -> Path:
-    """Write a decoder with about this many gigabytes of weights.
-
-    Its layers are as many as that takes.
+    """Write a decoder with about this many gigabytes of weights; their size determines the number
+    of its layers.
     """
     sizes = Sizes() if gigabytes < 10 else Sizes(width=4096, inner=11008, kept_heads=32)
     of_ends, of_layer = (
@@ -196,9 +198,10 @@ def build(folder: Path, gigabytes: float, *, is_sparse: bool) -> Path:
             ):
                 tensor.external_data.add(key=key, value=str(value))
             model.graph.initializer.append(tensor)
-            written = min(size, _FIRST) if is_sparse else size
-            for start in range(0, written, 1 << 26):
-                numbers = random.standard_normal(min(1 << 26, written - start) // 4, np.float32)
+            random_bytes = min(size, _SPARSE_BYTES) if is_sparse else size
+            for start in range(0, random_bytes, 1 << 26):
+                count = min(1 << 26, random_bytes - start) // 4
+                numbers = random.standard_normal(count, np.float32)
                 stream.write((numbers * np.float32(0.02 if len(shape) > 1 else 1)).tobytes())
             stream.truncate(offset + size)
             stream.seek(-(-(offset + size) // _PAGE) * _PAGE)
@@ -208,8 +211,13 @@ def build(folder: Path, gigabytes: float, *, is_sparse: bool) -> Path:
 
 
 class Cost(NamedTuple):
-    """Seconds of a command, those of processors, bytes of memory at the peak; and why it failed, if
-    it did.
+    """What a command needed.
+
+    Attributes:
+        seconds: wall time.
+        processors: seconds of CPU time.
+        peak: bytes of memory at the peak.
+        problem: why the command failed; empty if it did not.
     """
 
     seconds: float
@@ -219,9 +227,9 @@ class Cost(NamedTuple):
 
 
 def cost(*command: str) -> Cost:
-    """Run a command in a process of its own."""
+    """Run and measure a command."""
     start = perf_counter()
-    # The peak of all children does not fall, so that a process between measures this one alone.
+    # RUSAGE_CHILDREN has the peak over all children so far. A process in between has this one only.
     code = (
         "import resource, subprocess, sys; "
         "done = subprocess.run(sys.argv[1:], capture_output=True, "
@@ -235,7 +243,7 @@ def cost(*command: str) -> Cost:
     lines = done.stderr.strip().splitlines()
     problem = (
         ""
-        if done.returncode in (0, 3)
+        if done.returncode in (0, NOT_VERIFIED)
         else (lines[-1] if lines else f"exit code {done.returncode}")
     )
     peak, processors = done.stdout.split()
@@ -271,7 +279,7 @@ def rows(
 ) -> list[tuple[str, Cost]]:
     """Names and costs of all commands.
 
-    Those that write begin with an empty folder, the others read the result.
+    Commands that write a model begin with an empty folder. The others read the result of ``xopt``.
     """
     source, target = str(path), str(folder / "out.onnx")
     command = [sys.executable, "-m", "xoptim"]
@@ -301,14 +309,14 @@ def rows(
         writing["xopt"] = optimize
         reading["xopt verify"] = [*command, "verify", source, target]
         reading["onnxruntime alone"] = [sys.executable, "-c", _ALONE, source, target]
-    found = []
+    costs = []
     for name, words in (writing | reading).items():
         if name in writing:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
         subprocess.run(["sync"], check=True)
-        found.append((name, cost(*words)))
-    return found
+        costs.append((name, cost(*words)))
+    return costs
 
 
 def main() -> None:
@@ -318,14 +326,16 @@ def main() -> None:
     )
     parser.add_argument("--gigabytes", type=float, default=4.4)
     parser.add_argument(
-        "--sparse", action="store_true", help="weights are holes except for their beginning"
+        "--sparse", action="store_true", help="store only the first bytes of each weight"
     )
-    parser.add_argument("--verification", action="store_true", help="measure the verification, too")
-    parser.add_argument("--no-peers", action="store_true", help="leave out other optimizers")
+    parser.add_argument(
+        "--verification", action="store_true", help="measure the verification as well"
+    )
+    parser.add_argument("--no-peers", action="store_true", help="skip the other optimizers")
     parser.add_argument(
         "--folder",
         type=Path,
-        help="where the files are made (several times the size of the weights)",
+        help="folder for temporary files, several times the size of the weights",
     )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
@@ -333,20 +343,20 @@ def main() -> None:
         size = path.with_name("large.onnx.data").stat().st_size
         nodes = len(onnx.load(path, load_external_data=False).graph.node)
         print(f"{size / 1e9:.2f} GB of weights, {nodes} nodes, {mmap.PAGESIZE} bytes a page")
-        found = rows(
+        costs = rows(
             path,
             Path(name) / "out",
             with_verification=arguments.verification,
             peers=not arguments.no_peers,
         )
-    idle = found[0][1].peak
+    import_peak = costs[0][1].peak
     print(f"{'command':22} {'seconds':>9} {'of CPU':>9} {'peak MB':>9} {'above imports':>14}")
-    for label, each in found:
+    for label, entry in costs:
         figures = (
-            f"{each.seconds:9.1f} {each.processors:9.1f} {each.peak / 1e6:9.0f} "
-            f"{(each.peak - idle) / 1e6:14.0f}"
+            f"{entry.seconds:9.1f} {entry.processors:9.1f} {entry.peak / 1e6:9.0f} "
+            f"{(entry.peak - import_peak) / 1e6:14.0f}"
         )
-        print(f"{label:22} {figures}  {each.problem}")
+        print(f"{label:22} {figures}  {entry.problem}")
 
 
 if __name__ == "__main__":

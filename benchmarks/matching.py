@@ -6,14 +6,19 @@ patterns at one operator.
     # smaller and less exact, in a second or two
     python benchmarks/matching.py --quick
 
-All forms look for the same subgraph, Neg(Relu(Add(x, k))). `miss` is an attempt at a Neg of another
-operator, `deep` one that fails at the last node, `match` one that succeeds; `first` is the cost of
-the first attempt, in which a pattern is traced and compiled. No attempt changes the graph.
+All forms look for the same subgraph, Neg(Relu(Add(x, k))). Attempts are named by their outcome:
 
-The growth is measured with patterns that all start at Add and never rewrite anything: in the family
+- `miss`: the Neg reads another operator than Relu;
+- `deep`: Neg and Relu match, the last node is not an Add;
+- `match`: all nodes match;
+- `first`: the first match, in which the pattern is traced and compiled.
+
+No attempt changes the graph.
+
+The growth is measured with patterns that all start at Add and never rewrite anything. In the family
 `wide` they differ in the operator that feeds the Add, in the family `deep` only in the operator
 that feeds a Mul before the Add. The graph is the same for any number of patterns, and at most one
-of them matches each of its additions.
+of them matches each Add.
 """
 
 import argparse
@@ -48,7 +53,7 @@ from xoptim.match.trace import PatternBuilder, Symbol
 FAMILIES = ("wide", "deep")
 COUNTS = (10, 100, 1000)
 PRODUCERS = 10
-"""Number of operators in the graph, for any number of patterns."""
+"""Number of different operators that feed the Adds of the graph, for any number of patterns."""
 
 
 # ------------------------------------------------------------------ one subgraph in all forms
@@ -61,7 +66,7 @@ class ByHandPattern(PatternOptimization):
     near = ("Relu",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Go backwards, and check that nothing else reads the interior results."""
+        """Go from consumer to producer, and check that nothing else reads intermediate results."""
         relu = g.node_before(node.input[0])
         if (
             relu is None
@@ -85,7 +90,7 @@ class EasyPattern(EasyPatternOptimization):
     """The subgraph in the easy form."""
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, k: Symbol) -> Any:
-        """Three calls."""
+        """Neg(Relu(x + k))."""
         return g.op.Neg(g.op.Relu(g.op.Add(x, k)))
 
     def apply_pattern(self, g: PatternRewriter, x: str, k: str) -> Any:
@@ -126,7 +131,7 @@ FORMS: dict[str, Callable[[], PatternOptimization]] = {
 
 
 def subgraphs() -> dict[str, tuple[GraphView, Node]]:
-    """For each kind of attempt a graph and the node at which to look."""
+    """A graph for each kind of attempt, and the node at which the attempt starts."""
     bodies = {
         "miss": "a = Add(x, k) r = Sigmoid(a) y = Neg(r)",
         "deep": "a = Sub(x, k) r = Relu(a) y = Neg(r)",
@@ -151,13 +156,13 @@ def subgraphs() -> dict[str, tuple[GraphView, Node]]:
 
 
 def best_seconds(run: Callable[[], object], repeats: int, turns: int = 5) -> float:
-    """Seconds of one call, the best of some turns of many calls each."""
+    """Seconds of a call: the mean of ``repeats`` calls, in the fastest of ``turns`` repetitions."""
     gc.collect()
     return min(timeit.repeat(run, number=repeats, repeat=turns)) / repeats
 
 
 def attempts(repeats: int) -> dict[str, dict[str, float]]:
-    """Microseconds of each kind of attempt by form."""
+    """Microseconds by form of the pattern and kind of attempt."""
     by_form: dict[str, dict[str, float]] = {}
     graphs = subgraphs()
     for form, make in FORMS.items():
@@ -202,7 +207,7 @@ def pattern_of(family: str, number: int) -> EasyPatternOptimization:
 
 
 def graph_of(family: str, size: int) -> onnx.ModelProto:
-    """A chain of about ``size`` nodes: additions, their producers, and some other nodes."""
+    """A chain of about ``size`` nodes: Adds, their producers, and some other nodes."""
     link = "o{0} = acme.Op{1}(r{2}) m{0} = Mul(o{0}, k) a{0} = Add(m{0}, r0) r{0} = Relu(a{0})"
     if family == "wide":
         link = "o{0} = acme.Op{1}(r{2}) a{0} = Add(o{0}, r0) r{0} = Relu(a{0})"
@@ -218,7 +223,7 @@ def graph_of(family: str, size: int) -> onnx.ModelProto:
 
 
 def growth(size: int, counts: Sequence[int], turns: int) -> list[dict[str, Any]]:
-    """Microseconds per node to select candidates and to match them, and attempts per addition.
+    """Microseconds per node to select candidates and to match them, and attempts per Add.
 
     A row for each family and number of patterns.
     """
@@ -233,7 +238,7 @@ def growth(size: int, counts: Sequence[int], turns: int) -> list[dict[str, Any]]
             indexed = time.perf_counter() - start
             graph = load_model(model).graph
             nodes = index.anchors_in(graph)
-            tried = sum(map(len, index.candidates(graph, nodes).values()))
+            attempt_count = sum(map(len, index.candidates(graph, nodes).values()))
             selecting = best_seconds(partial(index.candidates, graph, nodes), 1, turns)
             _run(model, patterns)  # traces and compiles
             matching = best_seconds(partial(_run, model, patterns), 1, turns)
@@ -243,7 +248,7 @@ def growth(size: int, counts: Sequence[int], turns: int) -> list[dict[str, Any]]
                     "family": family,
                     "patterns": count,
                     "nodes": len(graph.nodes),
-                    "attempts per addition": tried / len(nodes),
+                    "attempts per Add": attempt_count / len(nodes),
                     "index ms": 1e3 * indexed,
                     "candidates us/node": 1e6 * selecting / len(graph.nodes),
                     "engine us/node": 1e6 * max(matching, 0) / len(graph.nodes),

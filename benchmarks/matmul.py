@@ -1,11 +1,11 @@
-"""Time of several MatMuls with one input, apart and as one MatMul with a Split.
+"""Time of one MatMul with a Split, compared with several MatMuls of the same input.
 
     python -m benchmarks.matmul               # one and two threads
     python -m benchmarks.matmul --threads 1 --seconds 5
 
 The widths are taken from decoders: query, key and value, or the two projections of a gated layer.
-Both forms run with all of onnxruntime's optimizations, in rounds of random order, with sessions
-made anew in three passes.
+Both forms run with all ORT graph optimizations, in rounds of random order. Sessions are created
+again in each of three passes.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ ROWS: Final = (1, 4, 128)
 
 
 def forms(width: int, parts: tuple[int, ...]) -> dict[str, Subject]:
-    """Both forms. A Neg reads each result, so that MatMul and Split do not compute outputs."""
+    """Both forms as models. A Neg reads each result: no MatMul or Split writes a graph output."""
     names = "ABC"[: len(parts)]
     weights = ", ".join(
         f"float[{width},{part}] {name}" for name, part in zip(names, parts, strict=True)
@@ -47,8 +47,10 @@ def forms(width: int, parts: tuple[int, ...]) -> dict[str, Subject]:
 @click.option(
     "--threads", default="1,2", show_default=True, help="Numbers of threads, separated by commas."
 )
-@click.option("--seconds", default=2.0, show_default=True, help="Of measured runs for each model.")
-@click.option("--width", type=int, help="Only weights with this number of rows.")
+@click.option(
+    "--seconds", default=2.0, show_default=True, help="Time of measured runs for each model."
+)
+@click.option("--width", type=int, help="Measure only inputs with this number of columns.")
 def main(threads: str, seconds: float, width: int | None) -> None:
     """Measure and print the time of one MatMul divided by the time of several."""
     click.echo(

@@ -2,7 +2,8 @@
 
     python -m benchmarks.measured           # write the tables into the pages (make docs)
 
-``lab/payoff.toml`` holds the tables of ``lab/payoff.md``, each after a mark with its name.
+``lab/payoff.toml`` holds the tables of ``lab/payoff.md``. On the page, each table follows an HTML
+comment with its name.
 """
 
 import json
@@ -15,15 +16,15 @@ ROOT: Final = Path(__file__).parents[1]
 
 
 class Table(NamedTuple):
-    """A table of a page: names of the columns, and rows of texts."""
+    """A table of a page: names of the columns, and rows of cells."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
 
     def markdown(self) -> str:
-        """The table as Markdown: numbers are aligned to the right, names of rows to the left."""
+        """The table as Markdown. Columns of numbers are aligned right, but for the first one."""
         marks = [
-            "---:" if self._has_numbers(place) else "---" for place in range(len(self.columns))
+            "---:" if self._has_numbers(index) else "---" for index in range(len(self.columns))
         ]
         lines = [self.columns, *self.rows]
         shown = [f"| {' | '.join(cells)} |" for cells in lines]
@@ -33,9 +34,9 @@ class Table(NamedTuple):
         """The rows, each by column."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
-    def _has_numbers(self, place: int) -> bool:
-        cells = [row[place] for row in self.rows if row[place]]
-        return place > 0 and bool(cells) and all(cell[0].isdigit() for cell in cells)
+    def _has_numbers(self, index: int) -> bool:
+        cells = [row[index] for row in self.rows if row[index]]
+        return index > 0 and bool(cells) and all(cell[0].isdigit() for cell in cells)
 
 
 def pages() -> list[Path]:
@@ -69,9 +70,9 @@ def current(page: Path) -> str:
 
 
 def with_table(text: str, name: str, table: Table) -> str:
-    """The text of a page with a table after the mark of its name, in place of the one there.
+    """The text of a page with a table after the comment of its name, in place of the old table.
 
-    Raises `ValueError` when the page does not have the mark.
+    Raises `ValueError` when the page does not have exactly one such comment.
     """
     mark = f"<!-- {name} -->\n"
     if text.count(mark) != 1:
@@ -83,7 +84,7 @@ def with_table(text: str, name: str, table: Table) -> str:
 
 
 def merged(old: Table | None, new: Table, keys: int) -> Table:
-    """A table with the rows of another one, in order of their first cells, which identify a row."""
+    """The sorted rows of both tables; of rows whose first ``keys`` cells are equal, the new one."""
     rows = {tuple(row[:keys]): row for table in (old, new) if table for row in table.rows}
     return Table(new.columns, [row for _, row in sorted(rows.items())])
 
@@ -93,5 +94,5 @@ def _quoted(value: str | Iterable[str]) -> str:
 
 
 if __name__ == "__main__":
-    for each in pages():
-        each.write_text(current(each), encoding="utf-8")
+    for page_path in pages():
+        page_path.write_text(current(page_path), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Time of the operators that fusions write, next to those that they replace.
+"""Time of models before and after one fusion, to decide whether it is on by default.
 
     # all fusions, all sizes, one and two threads
     python -m benchmarks.operators
@@ -6,13 +6,13 @@
     python -m benchmarks.operators --only Gelu,GemmAdd
     # replace the rows of lab/payoff.md
     python -m benchmarks.operators --provider cuda --write
-    # say what the page lacks, and which default is slower
+    # list fusions that the page lacks, and default fusions that are slower
     python -m benchmarks.operators --check
 
-Each subject (`operator_models.toml`) is optimized by one pattern only. Both models run with all
-optimizations of onnxruntime, in rounds of random order, with sessions made anew in three passes. A
-ratio below 1 says that the fusion pays; its interval is that of the bootstrap over passes and
-rounds.
+Each subject (`operator_models.toml`) is optimized by one pattern only. The original and the result
+run with all ORT graph optimizations, in rounds of random order; sessions are created again in each
+of three passes. A ratio below 1 means that the fusion is faster. Its interval comes from the
+bootstrap over passes and rounds.
 """
 
 import argparse
@@ -41,8 +41,12 @@ SIZES = (1, 4, 16, 128, 1024)
 
 
 class Subject(NamedTuple):
-    """A model on which one pattern applies: the text of its graph, the operator set, and the
-    numbers of rows to measure.
+    """A model to which one pattern applies.
+
+    Attributes:
+        text: its graph in ONNX text, with ``ROWS`` for the number of rows.
+        opset: its operator set.
+        rows: the numbers of rows to measure.
     """
 
     text: str
@@ -67,17 +71,22 @@ def model_of(subject: Subject, rows: int) -> onnx.ModelProto:
     model = onnx.parser.parse_model(f"<ir_version: 10, opset_import: [{imports}]> {text}")
     rng = np.random.default_rng(0)
     for value in [value for value in model.graph.input if value.name.isupper()]:
-        drawn = {each.name: each for each in model.graph.initializer}
-        table = (
-            numpy_helper.to_array(drawn["W"]).T.copy() if value.name == "WT" else _drawn(value, rng)
+        weights = {tensor.name: tensor for tensor in model.graph.initializer}
+        numbers = (
+            numpy_helper.to_array(weights["W"]).T.copy()
+            if value.name == "WT"
+            else _random_weight(value, rng)
         )
-        model.graph.initializer.append(numpy_helper.from_array(table, value.name))
+        model.graph.initializer.append(numpy_helper.from_array(numbers, value.name))
         model.graph.input.remove(value)
     return model
 
 
-def _drawn(value: onnx.ValueInfoProto, rng: np.random.Generator) -> np.ndarray:
-    """The numbers of a weight: integers, or normal ones by the number of rows; V is positive."""
+def _random_weight(value: onnx.ValueInfoProto, rng: np.random.Generator) -> np.ndarray:
+    """Random integers from -8 to 7, or normal numbers; V, a variance, gets absolute values.
+
+    The standard deviation of a matrix is ``rows ** -0.5``.
+    """
     shape, dtype = (
         [dim.dim_value for dim in value.type.tensor_type.shape.dim],
         value.type.tensor_type.elem_type,
@@ -89,11 +98,13 @@ def _drawn(value: onnx.ValueInfoProto, rng: np.random.Generator) -> np.ndarray:
 
 
 def measure(name: str, rows: int, threads: int, provider: str, seconds: float) -> Ratio | None:
-    """The time with a pattern divided by the time without it, ``None`` where another provider than
-    the CPU lacks a kernel.
+    """The time with a pattern divided by the time without it.
+
+    ``None`` if the pattern does not apply for a provider other than the CPU, which may lack a
+    kernel.
 
     Raises:
-        SystemExit: the pattern does not apply on its subject.
+        SystemExit: the pattern does not apply to its subject.
     """
     before = model_of(SUBJECTS[name], rows)
     applied: list[object] = []
@@ -101,7 +112,7 @@ def measure(name: str, rows: int, threads: int, provider: str, seconds: float) -
     if not applied and provider != "cpu":
         return None
     if not applied:
-        raise SystemExit(f"{name} does not apply on its subject with {rows} rows")
+        raise SystemExit(f"{name} does not apply to its subject with {rows} rows")
     options: dict[str, Any] = {
         "provider": provider,
         "threads": threads,
@@ -124,12 +135,12 @@ def rows_of(table: Table) -> dict[tuple[str, str, str], list[str]]:
 def measured(
     names: Sequence[str], provider: str, threads: Sequence[int], seconds: float
 ) -> Iterator[tuple[str, ...]]:
-    """Rows of the page, one after another, for the patterns that are meant for the provider."""
+    """Rows of the page, one after another, for the patterns that fit the provider."""
     options = xoptim.OptimizationOptions(patterns=list(names), provider=provider)
-    meant = {
+    fitting = {
         rewrite.name() for rewrite in options.selected() if not rewrite.unfit_for(None, provider)
     }
-    for name in filter(meant.__contains__, names):
+    for name in filter(fitting.__contains__, names):
         for count in threads:
             ratios = {
                 rows: measure(name, rows, count, provider, seconds) for rows in SUBJECTS[name].rows
@@ -138,49 +149,52 @@ def measured(
 
 
 _SLOWER = 1.02
-"""A fusion does not pay where the whole interval of its ratio lies above this."""
+"""A fusion counts as slower if the lower end of the interval of its ratio is above this."""
 _INTERVAL = re.compile(r"[\d.]+ \(([\d.]+) to ([\d.]+)\)")
-_FUSING = ("specialize", "target")
-"""Phases of the patterns that write other operators.
+_FUSING_PHASES = ("specialize", "target")
+"""Phases of the patterns that write other operators than they match.
 
-Those of `canonicalize` remove nodes, or write the same ones.
+Patterns of the phase ``canonicalize`` only remove nodes, or keep the operators.
 """
-_CHOOSING = "einsum"
-"""Tag of the patterns that choose between two forms, and may write more nodes."""
+_EINSUM_TAG = "einsum"
+"""Tag of the patterns that choose between Einsum and MatMul, and may write more nodes."""
 
 
 def fusions(selection: str) -> set[str]:
     """The names of the patterns of a selection that write other operators, and fit a CPU."""
-    found = xoptim.OptimizationOptions(patterns=selection, provider="cpu").selected()
+    rewrites = xoptim.OptimizationOptions(patterns=selection, provider="cpu").selected()
     return {
-        each.name()
-        for each in found
-        if isinstance(each, PatternOptimization)
-        and (each.phase in _FUSING or _CHOOSING in each.tags)
-        and not each.unfit_for(None, "cpu")
+        rewrite.name()
+        for rewrite in rewrites
+        if isinstance(rewrite, PatternOptimization)
+        and (rewrite.phase in _FUSING_PHASES or _EINSUM_TAG in rewrite.tags)
+        and not rewrite.unfit_for(None, "cpu")
     }
 
 
 def faults_of(rows: Mapping[tuple[str, str, str], Sequence[str]]) -> list[str]:
-    """The fusions that the rows lack, the rows that lack sizes of their subject, and the defaults
-    that are slower.
+    """What is wrong with the rows of the page, a line each.
+
+    A fusion may have no row for the CPU, a row may have other sizes than its subject, and a fusion
+    that is on by default may be slower.
     """
     on_cpu = {name for name, provider, _ in rows if provider == "cpu"}
-    default, needed = fusions("default"), fusions("default+onnxruntime")
-    faults = [f"{name} is not measured" for name in sorted(needed - on_cpu)]
+    default, all_fusions = fusions("default"), fusions("default+onnxruntime")
+    faults = [f"{name} is not measured" for name in sorted(all_fusions - on_cpu)]
     for key, cells in rows.items():
         name, provider, _ = key
         lows = {
-            size: float(found[1])
+            size: float(interval[1])
             for size, cell in zip(SIZES, cells, strict=True)
-            if (found := _INTERVAL.fullmatch(cell))
+            if (interval := _INTERVAL.fullmatch(cell))
         }
         sizes = set(SUBJECTS[name].rows)
         if lows.keys() != sizes if provider == "cpu" else not lows or not lows.keys() <= sizes:
             faults.append(f"{', '.join(key)}: the sizes are not those of the subject")
-        slower = [size for size, low in lows.items() if name in default and low > _SLOWER]
+        slow_sizes = [size for size, low in lows.items() if name in default and low > _SLOWER]
         faults += [
-            f"{', '.join(key)}: slower with {size} rows, but applied by default" for size in slower
+            f"{', '.join(key)}: slower with {size} rows, but applied by default"
+            for size in slow_sizes
         ]
     return faults
 
@@ -194,7 +208,7 @@ def main() -> None:
     parser.add_argument("--provider", default="cpu")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument(
-        "--seconds", type=float, default=0.6, help="of measured runs for each model"
+        "--seconds", type=float, default=0.6, help="time of measured runs for each model"
     )
     parser.add_argument(
         "--write", action="store_true", help="write lab/payoff.md; rows that are not measured stay"
@@ -202,19 +216,19 @@ def main() -> None:
     parser.add_argument(
         "--check",
         action="store_true",
-        help="measure nothing; say what is wrong with lab/payoff.md",
+        help="measure nothing; list what is wrong with lab/payoff.md",
     )
-    given = parser.parse_args()
-    if given.check:
+    options = parser.parse_args()
+    if options.check:
         sys.exit("\n".join(faults_of(rows_of(read(PAGE)[TABLE]))) or 0)
-    names = given.only.split(",") if given.only else sorted(SUBJECTS)
-    if reason := missing_provider(given.provider):
+    names = options.only.split(",") if options.only else sorted(SUBJECTS)
+    if reason := missing_provider(options.provider):
         print(f"nothing measured: {reason}")
         return
-    counts = [int(count) for count in given.threads.split(",")]
-    for row in measured(names, given.provider, counts, given.seconds):
+    counts = [int(count) for count in options.threads.split(",")]
+    for row in measured(names, options.provider, counts, options.seconds):
         print(f"| {' | '.join(row)} |", flush=True)
-        if given.write:
+        if options.write:
             write(row)
 
 

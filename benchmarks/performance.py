@@ -1,20 +1,21 @@
-"""Nodes and time of optimized models, next to other optimizers' in the same rounds.
+"""Nodes and time of the results of xoptim and of other optimizers, measured in the same rounds.
 
     # small models of many architectures
     python -m benchmarks.zoo models
-    # the peers; those that are not installed are left out
+    # the other optimizers; those that are not installed are skipped
     pip install onnxsim onnxslim onnxscript
-    make performance MODELS=models                            # measure, and write
-    docs/performance.md and the README's table
+    # measure, and write docs/performance.md and the README's table
+    make performance MODELS=models
     python -m benchmarks.performance models --only "^bert" --tools "xopt,xopt --opset newest"
 
-A model FAMILY.NAME.EXPORTER.onnx whose inputs have an open length is measured at several lengths,
+A model FAMILY.NAME.EXPORTER.onnx with a dynamic sequence length is measured at several lengths,
 others on the values in FAMILY.NAME.EXPORTER.npz. Each optimizer works in a process of its own; a
-result that is not equal to the original is not measured. All results of a model run on one thread
-of the CPU, with all of onnxruntime's own optimizations and without them, in rounds of random order.
-Quantized models are chosen on ten samples; their error is the largest one on ten others. Results
-that look slower than the original are measured again, three times as long. Figures are kept in
-FOLDER/figures.json: a run that was interrupted goes on where it ended.
+result that is not equal to the original is not measured. All results of a model run on one CPU
+thread, with ORT graph optimizations enabled and disabled, in rounds of random order. Ten samples
+decide which operators are quantized; the error of a quantized model is the largest one on ten
+others. Results that look slower than the original are measured again, three times as long. Figures
+are kept in FOLDER/figures.json, and models that are in this file are not measured again: an
+interrupted run can continue.
 """
 
 import argparse
@@ -58,12 +59,12 @@ LENGTHS = (1, 128, 512)
 SLOWER = 1.02
 INT8 = "xopt --precision int8"
 TOLERANCE = 0.02
-"""Of the quantized models: the largest error over the largest value."""
+"""Tolerance of quantized models: the largest error divided by the largest value."""
 OWN_ERRORS = "errors, relative to each sample"
 SAMPLES = 10
-"""Those on which operators are chosen, and as many that were not seen."""
+"""Samples that decide which operators are quantized; as many others serve to measure the error."""
 _LIMIT = 300  # seconds that an optimizer may take
-_INT8_LIMIT = 1200  # it measures each operator
+_INT8_LIMIT = 1200  # quantization measures each operator
 
 
 def _xopt(
@@ -80,26 +81,24 @@ OURS: dict[str, Callable[[onnx.ModelProto], onnx.ModelProto]] = {
 }
 OTHERS = {"onnxruntime offline": offline, **PEERS}
 OPTIMIZERS = OURS | OTHERS
-"""What needs nothing but the model, by name."""
+"""Functions from model to model by tool: all tools but int8, which needs samples as well."""
 TOOLS = (*OURS, INT8, *OTHERS)
-"""The names of all, in the order of the tables."""
+"""The names of all tools, in the order of the tables."""
 COLUMNS = ("xopt", "xopt --opset newest", "xopt fast", INT8, "onnxruntime offline", "onnxslim")
-"""Those that are measured unless others are asked for."""
+"""The tools that are measured without ``--tools``."""
 
 
 def number_of_nodes(graph: onnx.GraphProto) -> int:
     """Nodes of a graph and of its subgraphs, without constants."""
     return sum(
         node.op_type != "Constant"
-        for each in (graph, *inner_graphs(graph.node))
-        for node in each.node
+        for scope in (graph, *inner_graphs(graph.node))
+        for node in scope.node
     )
 
 
 def size_of(path: pathlib.Path) -> int:
-    """Number of nodes of a file, whose weights are not read, with the bodies of functions in place
-    of their calls.
-    """
+    """Number of nodes of a file, after inlining local functions. Weights are not read."""
     return number_of_nodes(
         onnx.inliner.inline_local_functions(onnx.load(path, load_external_data=False)).graph
     )
@@ -111,13 +110,15 @@ def optimize(tool: str, source: pathlib.Path, target: pathlib.Path) -> None:
 
 
 def quantize(source: pathlib.Path, target: pathlib.Path) -> dict[str, float]:
-    """Quantize a file; the largest error on samples that were not seen, as `xopt verify` measures
-    it, and relative to the largest value of each sample alone.
+    """Quantize a file; returns two errors on samples that quantization has not seen.
+
+    ``error`` is the largest one as `xopt verify` measures it, relative to the largest value over
+    all samples; ``own error`` is relative to the largest value of each sample.
     """
     samples = drawn_values(source, 2 * SAMPLES)
-    asked = xoptim.PrecisionOptions(scheme="int8", tolerance=TOLERANCE, feeds=samples[:SAMPLES])
-    onnx.save(xoptim.optimize(onnx.load(source), precision=asked), target)
-    report = xoptim.verify(source, target, precision=replace(asked, feeds=samples[SAMPLES:]))
+    options = xoptim.PrecisionOptions(scheme="int8", tolerance=TOLERANCE, feeds=samples[:SAMPLES])
+    onnx.save(xoptim.optimize(onnx.load(source), precision=options), target)
+    report = xoptim.verify(source, target, precision=replace(options, feeds=samples[SAMPLES:]))
     outputs = [output for run in report.runs for output in run.comparisons]
     return {
         "error": TOLERANCE * max(output.excess for output in outputs),
@@ -126,12 +127,12 @@ def quantize(source: pathlib.Path, target: pathlib.Path) -> dict[str, float]:
 
 
 def lengths_of(source: pathlib.Path) -> tuple[str, list[int]]:
-    """The open dimension of a model that is the length of its inputs, and the lengths with which it
-    runs; ``""`` for none.
+    """The name of the dynamic sequence length of a model, and the lengths with which it runs;
+    ``("", [])`` for a model without one.
     """
     specs = input_specs(onnx.load(source, load_external_data=False))
     name = next(
-        (each for each, purpose in open_dimensions(specs).items() if purpose == "sequence"), ""
+        (dim for dim, purpose in open_dimensions(specs).items() if purpose == "sequence"), ""
     )
     runs = [length for length in LENGTHS if name and _runs(source, {name: length})]
     return (name, runs) if runs else ("", [])
@@ -151,13 +152,13 @@ def _runs(source: pathlib.Path, dims: dict[str, int]) -> bool:
 def made(
     tool: str, source: pathlib.Path, path: pathlib.Path, feeds: dict[str, Any]
 ) -> dict[str, float]:
-    """Write the result of an optimizer, and the error of a quantized one.
+    """Write the result of an optimizer; returns the errors of a quantized model.
 
-    Raises `RuntimeError` when it fails, or its result is not equal to the original.
+    Raises `RuntimeError` when the optimizer fails, or its result is not equal to the original.
     """
     if tool == INT8:
-        found: dict[str, float] = apart(quantize, source, path, limit=_INT8_LIMIT)
-        return found
+        errors: dict[str, float] = apart(quantize, source, path, limit=_INT8_LIMIT)
+        return errors
     apart(optimize, tool, source, path, limit=_LIMIT)
     if not xoptim.verify(source, path, xoptim.VerificationOptions(feeds=feeds)).ok:
         raise RuntimeError("not equal")
@@ -165,7 +166,7 @@ def made(
 
 
 def measured(source: pathlib.Path, tools: Iterable[str], seconds: float) -> dict[str, Any]:
-    """For each optimizer, nodes and times divided by the original's, or why there are none."""
+    """Figures by optimizer: nodes, size and times divided by the original's, or why it failed."""
     feeds = dict(np.load(source.with_suffix(".npz")))
     before = size_of(source)
     figures: dict[str, Any] = {}
@@ -181,65 +182,67 @@ def measured(source: pathlib.Path, tools: Iterable[str], seconds: float) -> dict
                 "nodes": size_of(path) / before,
                 "size": path.stat().st_size / source.stat().st_size,
             }
-        equal = {tool: path for tool, path in paths.items() if "nodes" in figures[tool]}
-        for name, found in times(source, equal, feeds, seconds).items():
-            figures.setdefault(name, {}).update(found)
+        results = {tool: path for tool, path in paths.items() if "nodes" in figures[tool]}
+        for name, ratios in times(source, results, feeds, seconds).items():
+            figures.setdefault(name, {}).update(ratios)
     return figures
 
 
 def times(
-    source: pathlib.Path, equal: dict[str, pathlib.Path], feeds: dict[str, Any], seconds: float
+    source: pathlib.Path, results: dict[str, pathlib.Path], feeds: dict[str, Any], seconds: float
 ) -> dict[str, Any]:
-    """The times of results divided by the original's: at all lengths, and without onnxruntime's own
-    optimizations.
+    """The times of results divided by the original's, by tool: at all lengths, and with ORT graph
+    optimizations disabled.
     """
-    given: dict[str, Any] = {"threads": 1, "compare": False, "loading": False}
+    options: dict[str, Any] = {"threads": 1, "compare": False, "loading": False}
     name, lengths = lengths_of(source)
-    at = {f"at {length}": {name: length} for length in lengths}
-    sizes: dict[str, Any] = {"at": list(at.values())} if at else {"feeds": feeds}
-    found: dict[str, dict[str, Any]] = {}
-    again = set(equal)
+    dims_by_field = {f"at {length}": {name: length} for length in lengths}
+    sizes: dict[str, Any] = (
+        {"at": list(dims_by_field.values())} if dims_by_field else {"feeds": feeds}
+    )
+    ratios: dict[str, dict[str, Any]] = {}
+    slow_tools = set(results)
     for factor in (1, 3):
         models = {
             "original": source,
             "the same": source,
-            **{tool: equal[tool] for tool in equal if tool in again},
+            **{tool: results[tool] for tool in results if tool in slow_tools},
         }
-        report = bench(models, seconds=factor * seconds, passes=2, **given, **sizes)
-        for place, each in enumerate(report.models[1:], start=1):
-            every = {
-                field: ratio_of_model(own.models[place]).value
-                for field, own in zip(at, report.at, strict=True)
+        report = bench(models, seconds=factor * seconds, passes=2, **options, **sizes)
+        for index, model in enumerate(report.models[1:], start=1):
+            ratios_by_length = {
+                field: ratio_of_model(part.models[index]).value
+                for field, part in zip(dims_by_field, report.at, strict=True)
             }
-            found[each.label] = {
-                "time": ratio_of_model(each).value,
-                "interval": list(ratio_of_model(each).interval),
-                **every,
+            ratios[model.label] = {
+                "time": ratio_of_model(model).value,
+                "interval": list(ratio_of_model(model).interval),
+                **ratios_by_length,
             }
-        again = {tool for tool in again if found[tool]["time"] > SLOWER}
-        if not again:
+        slow_tools = {tool for tool in slow_tools if ratios[tool]["time"] > SLOWER}
+        if not slow_tools:
             break
-    sizes = {"dims": {name: lengths[len(lengths) // 2]}} if at else {"feeds": feeds}
-    for each in bench(
-        {"original": source, **equal}, seconds=seconds, passes=1, level="off", **given, **sizes
+    sizes = {"dims": {name: lengths[len(lengths) // 2]}} if dims_by_field else {"feeds": feeds}
+    for model in bench(
+        {"original": source, **results}, seconds=seconds, passes=1, level="off", **options, **sizes
     ).models[1:]:
-        found[each.label] |= {
-            "time off": ratio_of_model(each).value,
-            "interval off": list(ratio_of_model(each).interval),
+        ratios[model.label] |= {
+            "time off": ratio_of_model(model).value,
+            "interval off": list(ratio_of_model(model).interval),
         }
-    return found
+    return ratios
 
 
 def ratio_of_model(times: ModelTimes) -> Ratio:
-    """The ratio of a model that is not the first one."""
+    """The ratio of any model but the first, which is the one to divide by and has no ratio."""
     assert times.ratio is not None
     return times.ratio
 
 
 def mean(values: Iterable[float]) -> float:
-    """The geometric mean."""
-    found = [*values]
-    return geometric_mean(found) if found else math.nan
+    """The geometric mean; NaN of no values."""
+    numbers = [*values]
+    return geometric_mean(numbers) if numbers else math.nan
 
 
 def table(figures: Mapping[str, Mapping[str, Any]], field: str) -> Table:
@@ -248,38 +251,39 @@ def table(figures: Mapping[str, Mapping[str, Any]], field: str) -> Table:
     names = sorted({name.partition(".")[0] for name in figures})
     rows: list[list[str]] = []
     for family in (*names, "all"):
-        those = [
-            each for name, each in figures.items() if family in ("all", name.partition(".")[0])
+        models = [
+            model for name, model in figures.items() if family in ("all", name.partition(".")[0])
         ]
         means = [
-            mean(each[tool][field] for each in those if field in each.get(tool, {}))
+            mean(model[tool][field] for model in models if field in model.get(tool, {}))
             for tool in tools
         ]
         cells = ["" if math.isnan(value) else f"{value:.2f}" for value in means]
-        rows.append([family, str(len(those)), *cells])
+        rows.append([family, str(len(models)), *cells])
     return Table(["family", "models", *tools], rows)
 
 
 def tools_of(figures: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """The optimizers that were measured."""
-    return [tool for tool in TOOLS if any(tool in each for each in figures.values())]
+    return [tool for tool in TOOLS if any(tool in model for model in figures.values())]
 
 
 def remarks(figures: Mapping[str, Mapping[str, Any]], suffix: str = "") -> Table:
-    """For each optimizer, what was slower, and what has no figure."""
+    """For each optimizer, the models that became slower, and those without an equal result."""
     time, interval = f"time{suffix}", f"interval{suffix}"
     rows: list[list[str]] = []
     for tool in tools_of(figures):
-        own = {name: each[tool] for name, each in figures.items() if tool in each}
-        slower = {
-            name: each[time]
-            for name, each in own.items()
-            if time in each and each[interval][0] > SLOWER
+        results = {name: model[tool] for name, model in figures.items() if tool in model}
+        slow_models = {
+            name: result[time]
+            for name, result in results.items()
+            if time in result and result[interval][0] > SLOWER
         }
-        failed = sorted(name for name, each in own.items() if "failed" in each)
-        slowest = sorted(slower.items(), key=lambda item: -item[1])[:5]
-        worst = ", ".join(f"{name} {ratio:.2f}" for name, ratio in slowest)
-        rows.append([tool, str(len(own) - len(failed)), str(len(slower)), worst, ", ".join(failed)])
+        failures = sorted(name for name, result in results.items() if "failed" in result)
+        slowest = sorted(slow_models.items(), key=lambda item: -item[1])[:5]
+        examples = ", ".join(f"{name} {ratio:.2f}" for name, ratio in slowest)
+        counts = [str(len(results) - len(failures)), str(len(slow_models))]
+        rows.append([tool, *counts, examples, ", ".join(failures)])
     return Table(["optimizer", "measured", "slower", "the slowest", "no equal result"], rows)
 
 
@@ -292,55 +296,52 @@ TABLES = {
     "time off": "latency, ORT graph optimizations disabled",
     "size": "file size",
 }
-"""The figures, each a table of the page, with the titles of their rows in the README."""
+"""Titles in the README by figure. Each figure has a table on the page, and a row in the README."""
 REMARKED = ("time", "time off")
-"""Those whose tables are followed by remarks."""
+"""The figures whose tables are followed by a table of `remarks`."""
 
 
 def errors_of(figures: Mapping[str, Mapping[str, Any]], field: str = "error") -> Table:
-    """The models whose quantized form has a larger error than the tolerance, and the others'
-    number.
-    """
-    found = {
-        name: each[INT8][field] for name, each in figures.items() if field in each.get(INT8, {})
+    """The number of quantized models within the tolerance, and each model with a larger error."""
+    errors = {
+        name: model[INT8][field] for name, model in figures.items() if field in model.get(INT8, {})
     }
-    beyond = {name: value for name, value in found.items() if value > TOLERANCE}
-    within = [value for value in found.values() if value <= TOLERANCE]
-    rows = [
-        [f"{counted(len(within), 'model')} within {TOLERANCE:.0%}", f"{max(within, default=0):.1%}"]
-    ]
-    ordered = sorted(beyond.items(), key=lambda item: -item[1])
-    return Table(
-        ["model", "largest error"], [*rows, *([name, f"{value:.1%}"] for name, value in ordered)]
-    )
+    accepted = [error for error in errors.values() if error <= TOLERANCE]
+    head = f"{counted(len(accepted), 'model')} within {TOLERANCE:.0%}"
+    rows = [[head, f"{max(accepted, default=0):.1%}"]]
+    by_error = sorted(errors.items(), key=lambda item: -item[1])
+    rows += [[name, f"{error:.1%}"] for name, error in by_error if error > TOLERANCE]
+    return Table(["model", "largest error"], rows)
 
 
 def with_figure(
     figures: Mapping[str, Mapping[str, Any]], field: str
 ) -> dict[str, Mapping[str, Any]]:
-    """The models that have a figure."""
+    """The models for which at least one tool has a figure."""
     return {
-        name: each for name, each in figures.items() if any(field in its for its in each.values())
+        name: model
+        for name, model in figures.items()
+        if any(field in result for result in model.values())
     }
 
 
 def tables_of(figures: Mapping[str, Mapping[str, Any]]) -> dict[str, Table]:
     """The tables of docs/performance.md."""
-    found: dict[str, Table] = {}
+    tables: dict[str, Table] = {}
     for field in TABLES:
-        those = with_figure(figures, field)
-        found[field] = table(those, field)
+        models = with_figure(figures, field)
+        tables[field] = table(models, field)
         if field in REMARKED:
-            found[f"{field}, remarks"] = remarks(those, field.removeprefix("time"))
-    return {**found, "errors": errors_of(figures), OWN_ERRORS: errors_of(figures, "own error")}
+            tables[f"{field}, remarks"] = remarks(models, field.removeprefix("time"))
+    return {**tables, "errors": errors_of(figures), OWN_ERRORS: errors_of(figures, "own error")}
 
 
 def machine(figures: Mapping[str, Mapping[str, Any]]) -> str:
-    """How the figures were measured."""
-    unchanged = [each["the same"]["time"] for each in figures.values()]
+    """The caption of the page: how the figures were measured, on which machine."""
+    ratios = [model["the same"]["time"] for model in figures.values()]
     return HEAD.format(
         machine=f"onnxruntime {onnxruntime.__version__}, {processor()}",
-        noise=f"{min(unchanged):.2f} to {max(unchanged):.2f}",
+        noise=f"{min(ratios):.2f} to {max(ratios):.2f}",
         lengths=", ".join(map(str, LENGTHS)),
     ).rstrip()
 
@@ -365,43 +366,46 @@ def main() -> None:
     )
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--only", default="", help="regular expression for names of models")
-    parser.add_argument("--tools", default="", help=f"with commas, of {', '.join(TOOLS)}")
     parser.add_argument(
-        "--seconds", type=float, default=0.3, help="of measured runs of each result"
+        "--tools", default="", help=f"tools, separated by commas, of {', '.join(TOOLS)}"
     )
     parser.add_argument(
-        "--jobs", type=int, default=cores(), help="models that are measured at once"
+        "--seconds", type=float, default=0.3, help="time of measured runs for each result"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=cores(), help="number of models that are measured at once"
     )
     parser.add_argument(
         "--write", action="store_true", help="write docs/performance.md and the table of the README"
     )
-    given = parser.parse_args()
-    kept = given.folder / "figures.json"
-    figures = _load(kept)
-    wanted = given.tools.split(",") if given.tools else COLUMNS
-    tools = [tool for tool in wanted if tool not in PEERS or find_spec(tool) is not None]
+    options = parser.parse_args()
+    figures_file = options.folder / "figures.json"
+    figures = _load(figures_file)
+    names = options.tools.split(",") if options.tools else COLUMNS
+    tools = [tool for tool in names if tool not in PEERS or find_spec(tool) is not None]
     sources = [
-        each for each in sorted(given.folder.glob("*.onnx")) if re.search(given.only, each.stem)
+        path for path in sorted(options.folder.glob("*.onnx")) if re.search(options.only, path.stem)
     ]
     start = time.perf_counter()
-    with ThreadPoolExecutor(given.jobs) as pool:
-        left = {
-            pool.submit(apart, measured, each, tools, given.seconds): each.stem
-            for each in sources
-            if each.stem not in figures
+    with ThreadPoolExecutor(options.jobs) as pool:
+        jobs = {
+            pool.submit(apart, measured, path, tools, options.seconds): path.stem
+            for path in sources
+            if path.stem not in figures
         }
-        for done in as_completed(left):
-            figures[left[done]] = done.result()
-            kept.write_text(json.dumps(dict(sorted(figures.items())), indent=1), encoding="utf-8")
+        for job in as_completed(jobs):
+            figures[jobs[job]] = job.result()
+            text = json.dumps(dict(sorted(figures.items())), indent=1)
+            figures_file.write_text(text, encoding="utf-8")
             times = {
-                tool: each.get("time", each.get("failed"))
-                for tool, each in figures[left[done]].items()
+                tool: result.get("time", result.get("failed"))
+                for tool, result in figures[jobs[job]].items()
             }
-            print(f"{time.perf_counter() - start:.0f} s", left[done], times, flush=True)
+            print(f"{time.perf_counter() - start:.0f} s", jobs[job], times, flush=True)
     tables = tables_of(figures)
-    for name, each in tables.items():
-        print(f"\n{name}\n\n{each.markdown()}")
-    if given.write:
+    for name, page_table in tables.items():
+        print(f"\n{name}\n\n{page_table.markdown()}")
+    if options.write:
         keep(PAGE, tables)
         write_between(PAGE, "machine", machine(figures))
         README.write_text(readme(README.read_text(encoding="utf-8"), tables), encoding="utf-8")

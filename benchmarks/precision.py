@@ -1,4 +1,4 @@
-"""Time, bytes and error of models with fewer bits, next to what other tools make of the original.
+"""Time, bytes and error of quantized models, compared with the results of other quantizers.
 
     # small models of many architectures
     python -m benchmarks.zoo models
@@ -7,18 +7,17 @@
     python -m benchmarks.precision models --only "^bert" --scheme int4 --tolerance 0.1
     # write the first table of lab/precision.md
     python -m benchmarks.precision models --write figures
-    # the one about bytes
+    # write the table of sizes
     python -m benchmarks.precision models --for size --write sizes
-    # of what `make real-models` downloads
+    # the models that `make real-models` downloads
     python -m benchmarks.precision .real_models/models --write trained
     python -m benchmarks.precision models --scheme float16 --provider cuda
 
-A model NAME.onnx is measured on the values in NAME.npz, without which they are random. All results
-of a model run with all of onnxruntime's optimizations on one thread of the CPU, or on a GPU, in
-rounds of random order. Errors are the largest difference of an output over its largest number, on
-values that did not serve to choose. The other tools are onnxruntime's own: its dynamic
-quantization, and its conversion to 16 bits for that scheme; and, where onnxsim is installed, the
-choice that it makes for the same tolerance.
+A model NAME.onnx is measured on the values in NAME.npz, or on random values without this file. All
+results of a model run with all ORT graph optimizations on one CPU thread, or on a GPU, in rounds of
+random order. The error is the largest difference of an output divided by its largest magnitude, on
+a sample that quantization has not seen. The other tools are onnxruntime's dynamic quantization, its
+float16 conversion for that scheme, and onnxsim for the same tolerance if it is installed.
 """
 
 import re
@@ -58,32 +57,39 @@ Tool = Callable[[Path, Feeds, float], onnx.ModelProto]
 
 
 def values_of(path: Path, count: int = 3) -> list[Feeds]:
-    """Samples of one kind: values that were given, and the same numbers in other orders; or random
-    ones.
+    """Samples for a model: the values in its file, then the same values permuted along the last
+    axis. Without a file, all samples are random.
     """
     if not path.with_suffix(".npz").exists():
         return [
             dict(run_reference(path, VerificationOptions(seed=seed, assignments=1)).runs[0].feeds)
             for seed in range(count)
         ]
-    given = dict(np.load(path.with_suffix(".npz")))
-    orders = [np.random.default_rng(seed) for seed in range(1, count)]
-    others = [
-        {name: rng.permuted(each, axis=-1) if each.ndim else each for name, each in given.items()}
-        for rng in orders
+    feeds = dict(np.load(path.with_suffix(".npz")))
+    generators = [np.random.default_rng(seed) for seed in range(1, count)]
+    permuted_feeds = [
+        {
+            name: rng.permuted(value, axis=-1) if value.ndim else value
+            for name, value in feeds.items()
+        }
+        for rng in generators
     ]
-    return [given, *others]
+    return [feeds, *permuted_feeds]
 
 
 def drawn_values(path: Path, count: int) -> list[Feeds]:
-    """Samples with other numbers than those that were given: floating-point numbers of their mean
-    and spread, and integers up to the largest; masks, positions and lengths stay.
+    """Random samples that resemble the values in the file of a model.
+
+    Floats are normal with the same mean and deviation, integers go up to the same maximum. Masks,
+    positions, lengths and single numbers are unchanged.
     """
-    given, rng = dict(np.load(path.with_suffix(".npz"))), np.random.default_rng(5)
-    return [{name: _drawn(name, value, rng) for name, value in given.items()} for _ in range(count)]
+    feeds, rng = dict(np.load(path.with_suffix(".npz"))), np.random.default_rng(5)
+    return [
+        {name: _random(name, value, rng) for name, value in feeds.items()} for _ in range(count)
+    ]
 
 
-def _drawn(name: str, value: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _random(name: str, value: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     if value.dtype.kind == "f" and value.std():
         numbers = rng.normal(float(value.mean()), float(value.std()), value.shape)
         return numbers.astype(value.dtype)
@@ -94,27 +100,25 @@ def _drawn(name: str, value: np.ndarray, rng: np.random.Generator) -> np.ndarray
 
 
 def quantized(
-    path: Path, samples: list[Feeds], asked: PrecisionOptions, provider: str
+    path: Path, samples: list[Feeds], precision: PrecisionOptions, provider: str
 ) -> tuple[VerifiedModel, Quantized]:
-    """The model in floats, and with fewer bits."""
+    """The optimized model in float32, and the quantized one."""
     checks = VerificationOptions(providers=(provider,), threads=1)
-    options, how = (
-        xoptim.OptimizationOptions(provider=provider),
-        Plan(verify=VerifyPlan(checks=checks, whole=False)),
-    )
-    verified = optimize_verified(path, options, how)
-    return verified, quantize(verified, options, how, replace(asked, feeds=samples))
+    options = xoptim.OptimizationOptions(provider=provider)
+    plan = Plan(verify=VerifyPlan(checks=checks, whole=False))
+    float_model = optimize_verified(path, options, plan)
+    return float_model, quantize(float_model, options, plan, replace(precision, feeds=samples))
 
 
 def errors(models: list[onnx.ModelProto], feeds: Feeds, provider: str) -> list[float]:
-    """The errors of some models, relative to the first."""
+    """The errors of all models but the first, which is the reference."""
     settings = SessionSettings((provider,), "all", threads=1)
-    results: list[list[Value]] = [Session(each, settings).run(feeds) for each in models]
-    return [error("largest", results[0], each) for each in results[1:]]
+    results: list[list[Value]] = [Session(model, settings).run(feeds) for model in models]
+    return [error("largest", results[0], outputs) for outputs in results[1:]]
 
 
 def by_onnxruntime(path: Path, feeds: Feeds, tolerance: float) -> onnx.ModelProto:
-    """The original as onnxruntime quantizes it, whatever the error is."""
+    """The original after onnxruntime's dynamic quantization, which ignores the tolerance."""
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "quantized.onnx"
         quantize_dynamic(path, result, weight_type=QuantType.QInt8, per_channel=True)
@@ -123,22 +127,22 @@ def by_onnxruntime(path: Path, feeds: Feeds, tolerance: float) -> onnx.ModelProt
 
 def by_onnxsim(path: Path, feeds: Feeds, tolerance: float) -> onnx.ModelProto:
     """The original as onnxsim quantizes it for a tolerance."""
-    made: onnx.ModelProto = import_module("onnxsim").quantize_auto(
+    result: onnx.ModelProto = import_module("onnxsim").quantize_auto(
         onnx.load(path), accuracy_budget=tolerance, calibration_data=[feeds]
     )
-    return made
+    return result
 
 
 def in_float16(path: Path, feeds: Feeds, tolerance: float) -> onnx.ModelProto:
-    """The original as onnxruntime converts it to 16 bits, but for inputs and outputs."""
-    made: onnx.ModelProto = import_module(
+    """The original after onnxruntime's float16 conversion, with inputs and outputs in float32."""
+    result: onnx.ModelProto = import_module(
         "onnxruntime.transformers.float16"
     ).convert_float_to_float16(onnx.load(path), keep_io_types=True)
-    return made
+    return result
 
 
 def tools(scheme: Scheme) -> dict[str, Tool]:
-    """Other tools, which make models of that kind."""
+    """The other tools that can quantize by a scheme, by name."""
     if scheme == "float16":
         return {"convert_float_to_float16": in_float16}
     return {
@@ -147,60 +151,63 @@ def tools(scheme: Scheme) -> dict[str, Tool]:
     }
 
 
-def measure(path: Path, asked: PrecisionOptions, provider: str, seconds: float) -> Row:
-    """The figures of a model: the time in floats; then time, error and bytes of ours, and of each
-    tool, NaN where it fails.
+def measure(path: Path, precision: PrecisionOptions, provider: str, seconds: float) -> Row:
+    """The name of a model with the number of quantized operators, and its figures.
+
+    The figures are the time of the float32 model, then time, error and bytes of xoptim's result and
+    of each other tool's, NaN for a tool that fails. Times and bytes are divided by the original's.
     """
     first, second, third = values_of(path)
-    verified, ours = quantized(path, [first, second], asked, provider)
+    float_model, result = quantized(path, [first, second], precision, provider)
     original = onnx.load(path)
-    models, found = {"original": original, "float": verified.proto, "ours": ours.verified.proto}, {}
-    for name, tool in tools(asked.scheme).items():
+    models = {"original": original, "float": float_model.proto, "xoptim": result.verified.proto}
+    error_of = {"xoptim": errors([original, models["xoptim"]], third, provider)[0]}
+    for name, tool in tools(precision.scheme).items():
         try:
-            made = tool(path, first, asked.tolerance)
-            found[name] = errors([original, made], third, provider)[0]
-        except Exception as reason:  # a tool raises anything
+            model = tool(path, first, precision.tolerance)
+            error_of[name] = errors([original, model], third, provider)[0]
+        except Exception as reason:  # other packages raise any exception
             print(f"{path.stem}: {name}: {reason}", file=sys.stderr)
             continue
-        models[name] = made
-    found["ours"] = errors([original, ours.verified.proto], third, provider)[0]
+        models[name] = model
     options = BenchOptions(
         provider=provider, threads=1, seconds=seconds, feeds=first, compare=False, loading=False
     )
     report = bench(models, options)
-    times = {each.label: each.ratio.value for each in report.models if each.ratio is not None}
+    times = {entry.label: entry.ratio.value for entry in report.models if entry.ratio is not None}
     figures = [times["float"]]
-    for name in ("ours", *tools(asked.scheme)):
-        known = name in models
+    for name in ("xoptim", *tools(precision.scheme)):
         figures += (
-            (times[name], found[name], models[name].ByteSize() / original.ByteSize())
-            if known
+            (times[name], error_of[name], models[name].ByteSize() / original.ByteSize())
+            if name in models
             else (np.nan,) * 3
         )
     operators = {
-        each.result for each in ours.candidates if not each.reads and not each.is_weight_only
+        candidate.result
+        for candidate in result.candidates
+        if not candidate.reads and not candidate.is_weight_only
     }
-    computed = ours.operators.keys()
-    return f"{path.stem} | {len(operators & computed)} of {len(operators)}", figures
+    quantized_count = len(operators & result.operators.keys())
+    return f"{path.stem} | {quantized_count} of {len(operators)}", figures
 
 
 def line(name: str, figures: Sequence[float]) -> str:
     """A row of the table."""
     formats = [".2f", *([".2f", ".2%", ".2f"] * (len(figures) // 3))]
     cells = [
-        "" if np.isnan(each) else format(each, form)
-        for each, form in zip(figures, formats, strict=True)
+        "" if np.isnan(figure) else format(figure, form)
+        for figure, form in zip(figures, formats, strict=True)
     ]
     cells[1] = f"**{cells[1]}**"
     return f"| {name} | {' | '.join(cells)} |"
 
 
 def means(rows: Sequence[Row]) -> str:
-    """A row of geometric means, and of the largest errors."""
-    figures = np.array([each for _, each in rows])
-    found = np.exp(np.nanmean(np.log(np.maximum(figures, 1e-9)), axis=0))
-    found[2::3] = np.nanmax(figures[:, 2::3], axis=0)
-    return line(f"geometric mean of {len(rows)}, largest error |", found.tolist())
+    """A row of the geometric means of times and bytes, and the largest errors."""
+    figures = np.array([row_figures for _, row_figures in rows])
+    totals = np.exp(np.nanmean(np.log(np.maximum(figures, 1e-9)), axis=0))
+    totals[2::3] = np.nanmax(figures[:, 2::3], axis=0)
+    return line(f"geometric mean of {len(rows)}, largest error |", totals.tolist())
 
 
 @click.command()
@@ -210,7 +217,7 @@ def means(rows: Sequence[Row]) -> str:
 @click.option("--tolerance", default=0.02)
 @click.option("--for", "goal", type=click.Choice(("speed", "size")), default="speed")
 @click.option("--provider", default="cpu", help="Execution provider.")
-@click.option("--seconds", default=2.0, help="For each model.")
+@click.option("--seconds", default=2.0, help="Time of measured runs for each model.")
 @click.option(
     "--write",
     type=click.Choice(("figures", "sizes", "trained")),
@@ -229,20 +236,20 @@ def main(
     """Print a row for each model, and geometric means."""
     if reason := missing_provider(provider):
         raise SystemExit(f"nothing measured: {reason}")
-    asked = PrecisionOptions(scheme=scheme, tolerance=tolerance, goal=goal)
+    precision = PrecisionOptions(scheme=scheme, tolerance=tolerance, goal=goal)
     rows: list[Row] = []
     peers = tools(scheme)
-    others = "".join(f" {name} | its error | its bytes |" for name in peers)
+    peer_heads = "".join(f" {name} | its error | its bytes |" for name in peers)
     lines = [
-        f"| model | MatMuls | float | {scheme} | error | bytes |{others}",
+        f"| model | MatMuls | float | {scheme} | error | bytes |{peer_heads}",
         "|---|" + "---:|" * (5 + 3 * len(peers)),
     ]
     for path in sorted(folder.rglob("*.onnx")):
         if not re.search(only, path.stem):
             continue
         try:
-            rows.append(measure(path, asked, provider, seconds))
-        except Exception as reason:  # of the other tool too, which raises anything
+            rows.append(measure(path, precision, provider, seconds))
+        except Exception as reason:  # other packages raise any exception
             print(f"{path.stem}: {reason}", file=sys.stderr)
             continue
         lines.append(line(*rows[-1]))

@@ -1,12 +1,12 @@
-"""Ask the installed execution providers which operators they take, and compare the answers with the
-tables of the project.
+"""Compare the tables of `xoptim/targets/tables.toml` with the installed onnxruntime.
 
     make provider-facts                                     # report the differences
-    python -m benchmarks.provider_facts --write             # also write the answers of WebGPU
+    python -m benchmarks.provider_facts --write             # also write the new tables
 
-The models are the node tests of onnx, each with one operator, and the examples of patterns for
-contrib operators. An operator counts as taken if the provider takes it in one of its models. The
-tables of Core ML and NNAPI are compared with the documentation in the installed onnxruntime.
+The operators of WebGPU are those that its execution provider takes in at least one of the test
+models: the node tests of onnx, each with one operator, and the examples of patterns for contrib
+operators. The tables of Core ML and NNAPI are compared with the documentation in the installed
+onnxruntime.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from xoptim.facts.schema import since_version
 from xoptim.targets import Target, named, place
 from xoptim.testing import parse
 
-_NEWEST: Final = 25
-"""The newest operator set in which providers are asked."""
-_OLDEST: Final = 7
-_MOST_CASES: Final = 8
-"""Most models of an operator in one operator set."""
-_TOGETHER: Final = 96
-"""Most models in one question."""
+_MAX_OPSET: Final = 25
+_MIN_OPSET: Final = 7
+"""The operator sets of the test models."""
+_MAX_CASES: Final = 8
+"""Maximum number of test models of an operator."""
+_MAX_MERGED: Final = 96
+"""Maximum number of test models that are merged into one, which a provider places at once."""
 _DOMAIN: Final = "com.microsoft"
 
 
@@ -63,14 +63,14 @@ def node_tests() -> Iterator[Case]:
         values = [*model.graph.input, *model.graph.output]
         if (
             node.domain
-            or opset > _NEWEST
+            or opset > _MAX_OPSET
             or not all(v.type.HasField("tensor_type") for v in values)
         ):
             continue
         if any(v.type.tensor_type.elem_type == TensorProto.STRING for v in values):
             continue
         counts[node.op_type] += 1
-        if counts[node.op_type] <= _MOST_CASES:
+        if counts[node.op_type] <= _MAX_CASES:
             yield Case(node.op_type, _in_float32(model))
 
 
@@ -85,7 +85,7 @@ def _in_float32(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def examples() -> Iterator[Case]:
-    """The examples of lowerings whose model is one contrib operator."""
+    """The examples of lowering patterns that consist of one contrib operator."""
     for pattern in select("lower"):
         for example in pattern.examples:
             if f"{_DOMAIN}." in example.before:
@@ -108,7 +108,9 @@ def with_opset(case: Case, opset: int) -> Case | None:
 
 
 def taken(cases: Sequence[Case], target: Target) -> set[str]:
-    """The operators that a provider takes in one of these models of one operator set."""
+    """The operators that a provider takes in at least one of these models, which have one operator
+    set.
+    """
     if not cases:
         return set()
     placement = place(_merged(cases), target, software_device=True)
@@ -136,42 +138,47 @@ def _merged(cases: Sequence[Case]) -> onnx.ModelProto:
 def asked(target: Target, only: Collection[str]) -> dict[str, list[str]]:
     """The versions of each operator that a provider takes, as ranges of operator sets.
 
-    ``only`` names operators; all are asked for when it is empty.
+    Args:
+        target: the target of the provider.
+        only: operators to test; all if it is empty.
     """
     cases = [case for case in (*node_tests(), *examples()) if not only or case.label in only]
     versions: dict[str, set[int]] = defaultdict(set)
-    for opset in range(_NEWEST, _OLDEST - 1, -1):
+    for opset in range(_MAX_OPSET, _MIN_OPSET - 1, -1):
         by_imports: dict[tuple[tuple[str, int], ...], list[Case]] = defaultdict(list)
         for case in filter(None, (_in_opset(case, opset) for case in cases)):
             imports = tuple((entry.domain, entry.version) for entry in case.model.opset_import)
             by_imports[imports].append(case)
         for group in by_imports.values():
-            for start in range(0, len(group), _TOGETHER):
-                for label in taken(group[start : start + _TOGETHER], target):
+            for start in range(0, len(group), _MAX_MERGED):
+                for label in taken(group[start : start + _MAX_MERGED], target):
                     versions[label].add(_since(label, opset))
     return {label: _ranges(label, numbers) for label, numbers in sorted(versions.items())}
 
 
 def _in_opset(case: Case, opset: int) -> Case | None:
-    """The case in an operator set, if that is the last one with its form of the operator."""
-    own = case.model.opset_import[0].version
+    """The case in an operator set; ``None`` if the next one has the same version of the operator.
+
+    Each version of an operator is tested once, in the last operator set that has it.
+    """
+    case_opset = case.model.opset_import[0].version
     if "::" in case.label:
-        return case if own == opset else None
-    if opset < _NEWEST and _since(case.label, opset) == _since(case.label, opset + 1):
+        return case if case_opset == opset else None
+    if opset < _MAX_OPSET and _since(case.label, opset) == _since(case.label, opset + 1):
         return None
-    return case if own == opset else with_opset(case, opset)
+    return case if case_opset == opset else with_opset(case, opset)
 
 
 def _since(label: str, opset: int) -> int:
-    """The operator set in which the form of an operator began."""
+    """The version of an operator in an operator set."""
     return 1 if "::" in label else since_version(label, "", opset) or 1
 
 
 def _ranges(label: str, versions: Iterable[int]) -> list[str]:
-    """The operator sets of some forms of an operator: ``7-12``, or ``13+`` for the newest form."""
+    """The operator sets of versions of an operator: ``7-12``, or ``13+`` for the newest version."""
     if "::" in label:
         return ["1+"]
-    starts = sorted({_since(label, opset) for opset in range(_OLDEST, _NEWEST + 1)})
+    starts = sorted({_since(label, opset) for opset in range(_MIN_OPSET, _MAX_OPSET + 1)})
     ends = {start: end - 1 for start, end in pairwise(starts)}
     return [
         f"{start}+" if start not in ends else _range(start, ends[start])
@@ -198,31 +205,31 @@ def _shown(ranges: Sequence[str] | None) -> str:
 
 
 def main() -> None:
-    """Compare the tables with what is installed, print the differences, and write if asked to."""
+    """Compare the tables, print the differences, and write the new tables with ``--write``."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--write", action="store_true", help="write the tables that differ")
-    parser.add_argument("--only", default="", help="operators to ask for, separated by commas")
+    parser.add_argument("--write", action="store_true", help="write the new tables")
+    parser.add_argument("--only", default="", help="operators to test, separated by commas")
     options = parser.parse_args()
     only = set(filter(None, options.only.split(",")))
     if only and options.write:
-        parser.error("--write needs the answers for all operators: leave out --only")
+        parser.error("--write tests all operators: it cannot be combined with --only")
     tables = read_tables()
-    now = documented_here()
+    new_tables = documented_here()
     target = named("webgpu")
     if target.is_installed:
         assert target.plugin is not None
         plugin = f"{target.plugin.package} {target.version}"
         origin = f"{plugin} with onnxruntime {onnxruntime.__version__}, asked"
-        now["webgpu"] = OperatorTable(origin, TODAY, asked(target, only))
+        new_tables["webgpu"] = OperatorTable(origin, TODAY, asked(target, only))
     else:
-        print(f"webgpu: nothing asked, its provider is not installed: {target.install}")
-    for name, table in now.items():
+        print(f"webgpu: not compared, its provider is not installed: {target.install}")
+    for name, table in new_tables.items():
         lines = list(differences(name, tables[name], table, only if name == "webgpu" else set()))
         print("\n".join(lines) or f"{name}: as {table.origin} states it")
     if options.write:
-        write_tables({**tables, **now})
+        write_tables({**tables, **new_tables})
 
 
 if __name__ == "__main__":

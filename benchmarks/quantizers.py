@@ -1,16 +1,17 @@
-"""Size, error and time of models in 8 bits: xoptim, onnxruntime.quantization and NNCF.
+"""Size, error and time of int8 models: xoptim, onnxruntime.quantization and NNCF.
 
     # models of many architectures, as torch exports them
     python -m benchmarks.zoo models
     python -m benchmarks.quantizers models
-    # NNCF and OpenVINO of another environment, and the table of docs/quantization.md
+    # with NNCF and OpenVINO of another environment; write the table of docs/quantization.md
     python -m benchmarks.quantizers models --nncf ENVIRONMENT/bin/python --write
 
-Each tool gets the original and the same samples: the values in NAME.npz, and the same numbers in
-other orders. Errors are root mean squares of the difference over root mean squares of the original,
-on samples that no tool has seen, the mean of them. Times are medians of paired rounds on one
-thread, in ONNX Runtime on the CPU and in OpenVINO, divided by the original's there. OpenVINO is
-called directly: its execution provider finds no device on CPUs of other vendors.
+Each tool gets the original and the same samples: the values in NAME.npz, and permutations of them.
+The error on a sample is the root mean square of the difference divided by the root mean square of
+the original's outputs; the table has the mean over samples that no tool has seen. Times are medians
+of paired rounds on one thread, in ONNX Runtime on the CPU and in OpenVINO, divided by the time of
+the original in the same runtime. OpenVINO is called directly: its execution provider finds no
+device on CPUs of other vendors.
 """
 
 import json
@@ -50,12 +51,13 @@ MEASURES: Final = ("error", "size", "ONNX Runtime", "OpenVINO")
 MODELS: Final = (
     r"^(bert\.bert|vision\.vit|cnn\.resnet|decoder\.(gpt2|llama)|encoder\.whisper_encoder)\.script$"
 )
-"""Traced models: NNCF 3.4 fails for weights that are transposed in the graph, as dynamo writes."""
-_CALIBRATION: Final = 4
-_LEAST: Final = 1e-9
-"""A smaller error counts as this one in a mean."""
-_HELD_OUT: Final = 4
-_EVERYTHING: Final = 0.9
+"""Traced models: NNCF 3.4 fails for weights that the graph transposes, as dynamo writes them."""
+_CALIBRATION_SAMPLES: Final = 4
+_HELD_OUT_SAMPLES: Final = 4
+_MIN_ERROR: Final = 1e-9
+"""Smaller errors count as this one in a geometric mean, which 0 would make 0."""
+_TOLERANCE: Final = 0.02
+_MAX_TOLERANCE: Final = 0.9
 """A tolerance that lets every operator be quantized."""
 _NNCF: Final = """
 import sys
@@ -64,10 +66,10 @@ import nncf, numpy, onnx
 model, result, folder, kind = sys.argv[1:]
 samples = [dict(numpy.load(path)) for path in sorted(Path(folder).glob("*.npz"))]
 options = {"model_type": nncf.ModelType.TRANSFORMER} if kind == "transformer" else {}
-found = nncf.quantize(
+quantized = nncf.quantize(
     onnx.load(model), nncf.Dataset(samples), subset_size=len(samples), **options
 )
-onnx.save(found, result)
+onnx.save(quantized, result)
 """
 _OPENVINO: Final = """
 import json, random, sys, time
@@ -88,31 +90,33 @@ for name in names:
         requests.pop(name, None)
 rounds, start = [], time.perf_counter()
 while len(rounds) < 5 or time.perf_counter() - start < seconds * len(requests):
-    order, taken = random.sample(list(requests), len(requests)), {}
-    for name in order:
-        requests[name].infer(feeds)  # the caches hold another model
+    times = {}
+    for name in random.sample(list(requests), len(requests)):
+        requests[name].infer(feeds)  # warm up: the CPU caches hold another model
         begin, runs = time.process_time(), 0
         while not runs or time.process_time() - begin < 0.02:
             requests[name].infer(feeds)
             runs += 1
-        taken[name] = (time.process_time() - begin) / runs
-    rounds.append(taken)
+        times[name] = (time.process_time() - begin) / runs
+    rounds.append(times)
 first = names[0]
-ratios = {name: median(each[name] / each[first] for each in rounds[1:]) for name in requests}
+ratios = {name: median(times[name] / times[first] for times in rounds[1:]) for name in requests}
 print(json.dumps({"ratios": ratios, "failed": failed}))
 """
-"""Prints the time of each model, divided by the first one's, and why some do not run."""
+"""A script that prints the time of each model divided by the first one's, and the errors of models
+that do not run.
+"""
 Feeds = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class Subject:
     """A model and its samples.
 
     Attributes:
-        path: of the original.
-        calibration: samples that tools see.
-        held_out: samples that no tool has seen.
+        path: file of the original.
+        calibration: samples that the tools use to quantize.
+        held_out: samples that no tool sees.
     """
 
     path: Path
@@ -125,37 +129,37 @@ class Given:
         return "cnn" if self.path.stem.startswith("cnn.") else "transformer"
 
 
-def given(path: Path) -> Given:
-    """A model with the values in the file of its name, and the same numbers in other orders."""
+def subject_of(path: Path) -> Subject:
+    """A model with the values in the file of its name, and with permutations of them."""
     values = dict(np.load(path.with_suffix(".npz")))
     samples = [values]
-    for seed in range(1, _CALIBRATION + _HELD_OUT):
+    for seed in range(1, _CALIBRATION_SAMPLES + _HELD_OUT_SAMPLES):
         rng = np.random.default_rng(seed)
         samples.append(
             {
-                name: rng.permuted(each, axis=-1) if each.ndim else each
-                for name, each in values.items()
+                name: rng.permuted(value, axis=-1) if value.ndim else value
+                for name, value in values.items()
             }
         )
-    return Given(path, samples[:_CALIBRATION], samples[_CALIBRATION:])
+    return Subject(path, samples[:_CALIBRATION_SAMPLES], samples[_CALIBRATION_SAMPLES:])
 
 
 class _Reader(CalibrationDataReader):  # type: ignore[misc]
-    """Samples, as onnxruntime reads them."""
+    """Gives samples to the calibration of onnxruntime."""
 
     def __init__(self, samples: Sequence[Feeds]) -> None:
-        self._left: Iterator[Feeds] = iter(samples)
+        self._iterator: Iterator[Feeds] = iter(samples)
 
     def get_next(self) -> Feeds | None:
         """The next sample, ``None`` at the end."""
-        return next(self._left, None)
+        return next(self._iterator, None)
 
 
-def by_quantize_static(model: Given) -> onnx.ModelProto:
-    """The original in QDQ of onnxruntime.quantization, after its pre-processing."""
+def by_quantize_static(model: Subject) -> onnx.ModelProto:
+    """The original after pre-processing and ``quantize_static`` of onnxruntime, in QDQ format."""
     with tempfile.TemporaryDirectory() as folder:
         prepared, result = Path(folder) / "prepared.onnx", Path(folder) / "quantized.onnx"
-        # its inference of symbolic shapes does not know some of the shapes of transformers
+        # onnxruntime's symbolic shape inference fails for some shapes of transformers
         quant_pre_process(str(model.path), str(prepared), skip_symbolic_shape=True)
         quantize_static(
             str(prepared),
@@ -169,8 +173,10 @@ def by_quantize_static(model: Given) -> onnx.ModelProto:
         return onnx.load(result)
 
 
-def by_nncf(model: Given, python: Path) -> onnx.ModelProto:
-    """The original as NNCF quantizes it after training, with its defaults for the architecture."""
+def by_nncf(model: Subject, python: Path) -> onnx.ModelProto:
+    """The original after post-training quantization by NNCF, with its defaults for the
+    architecture.
+    """
     with tempfile.TemporaryDirectory() as folder:
         for index, sample in enumerate(model.calibration):
             np.savez(Path(folder) / f"{index}.npz", **sample)
@@ -180,45 +186,48 @@ def by_nncf(model: Given, python: Path) -> onnx.ModelProto:
         return onnx.load(result)
 
 
-def by_xoptim(model: Given, verified: VerifiedModel, **options: Any) -> onnx.ModelProto:
+def by_xoptim(model: Subject, float_model: VerifiedModel, **options: Any) -> onnx.ModelProto:
     """The optimized model as ``--precision int8`` quantizes it."""
-    how = Plan(verify=VerifyPlan(checks=VerificationOptions(threads=1), whole=False))
-    asked = PrecisionOptions(scheme="int8", feeds=model.calibration, **options)
-    found = quantize(verified, xoptim.OptimizationOptions(), how, asked)
-    if found.fault:
-        raise SystemExit(f"{model.path.stem}: {found.fault}")
-    print(f"{model.path.stem}: {found.summary()}", file=sys.stderr)
-    return found.verified.proto
+    plan = Plan(verify=VerifyPlan(checks=VerificationOptions(threads=1), whole=False))
+    precision = PrecisionOptions(scheme="int8", feeds=model.calibration, **options)
+    result = quantize(float_model, xoptim.OptimizationOptions(), plan, precision)
+    if result.fault:
+        raise SystemExit(f"{model.path.stem}: {result.fault}")
+    print(f"{model.path.stem}: {result.summary()}", file=sys.stderr)
+    return result.verified.proto
 
 
-def quantizers(model: Given, python: Path | None) -> dict[str, Callable[[], onnx.ModelProto]]:
-    """What makes each row of the table."""
-    how = Plan(verify=VerifyPlan(checks=VerificationOptions(threads=1), whole=False))
-    verified = optimize_verified(model.path, xoptim.OptimizationOptions(), how)
-    everything = {"tolerance": _EVERYTHING}
-    found: dict[str, Callable[[], onnx.ModelProto]] = {
-        "float32": lambda: verified.proto,
-        "dynamic": lambda: by_xoptim(model, verified, tolerance=0.02),
-        "static": lambda: by_xoptim(model, verified, static=True, tolerance=0.02),
-        "static, all": lambda: by_xoptim(model, verified, static=True, **everything),
+def quantizers(model: Subject, python: Path | None) -> dict[str, Callable[[], onnx.ModelProto]]:
+    """Functions that make the models of the columns of the table, by column."""
+    plan = Plan(verify=VerifyPlan(checks=VerificationOptions(threads=1), whole=False))
+    float_model = optimize_verified(model.path, xoptim.OptimizationOptions(), plan)
+
+    def by_column(*, static: bool, tolerance: float) -> onnx.ModelProto:
+        return by_xoptim(model, float_model, static=static, tolerance=tolerance)
+
+    functions: dict[str, Callable[[], onnx.ModelProto]] = {
+        "float32": lambda: float_model.proto,
+        "dynamic": lambda: by_column(static=False, tolerance=_TOLERANCE),
+        "static": lambda: by_column(static=True, tolerance=_TOLERANCE),
+        "static, all": lambda: by_column(static=True, tolerance=_MAX_TOLERANCE),
         "quantize_static": lambda: by_quantize_static(model),
     }
     if python is not None:
-        found["NNCF"] = lambda: by_nncf(model, python)
-    return found
+        functions["NNCF"] = lambda: by_nncf(model, python)
+    return functions
 
 
 def errors(models: Mapping[str, onnx.ModelProto], samples: Sequence[Feeds]) -> dict[str, float]:
-    """The mean error of each model on samples, relative to the first one."""
+    """The mean error of each model on samples; the first model is the reference."""
     settings = SessionSettings(("cpu",), "all", threads=1)
     results = {
-        name: [Session(each, settings).run(feeds) for feeds in samples]
-        for name, each in models.items()
+        name: [Session(model, settings).run(feeds) for feeds in samples]
+        for name, model in models.items()
     }
     expected = next(iter(results.values()))
     return {
-        name: float(np.mean([error("rms", a, b) for a, b in zip(expected, found, strict=True)]))
-        for name, found in results.items()
+        name: float(np.mean([error("rms", a, b) for a, b in zip(expected, outputs, strict=True)]))
+        for name, outputs in results.items()
     }
 
 
@@ -226,7 +235,9 @@ def times(models: Mapping[str, onnx.ModelProto], feeds: Feeds, seconds: float) -
     """The time of each model in ONNX Runtime, divided by the first one's."""
     options = BenchOptions(threads=1, seconds=seconds, feeds=feeds, compare=False, loading=False)
     report = bench(dict(models), options)
-    return {each.label: 1.0 if each.ratio is None else each.ratio.value for each in report.models}
+    return {
+        entry.label: 1.0 if entry.ratio is None else entry.ratio.value for entry in report.models
+    }
 
 
 def times_in_openvino(
@@ -235,8 +246,8 @@ def times_in_openvino(
     """The time of each model in OpenVINO, divided by the first one's."""
     with tempfile.TemporaryDirectory() as folder:
         np.savez(Path(folder) / "feeds.npz", **feeds)
-        for name, each in models.items():
-            onnx.save(each, Path(folder) / f"{name}.onnx")
+        for name, model in models.items():
+            onnx.save(model, Path(folder) / f"{name}.onnx")
         arguments = [str(python), "-c", _OPENVINO, folder, str(seconds), *models]
         done = subprocess.run(arguments, check=True, capture_output=True, text=True)
     answer = json.loads(done.stdout.splitlines()[-1])
@@ -246,33 +257,34 @@ def times_in_openvino(
     return ratios
 
 
-def figures(model: Given, python: Path | None, seconds: float) -> dict[str, dict[str, float]]:
-    """For each measure, the figure of each quantizer; a tool that fails has none, and the reason is
-    printed.
+def figures(model: Subject, python: Path | None, seconds: float) -> dict[str, dict[str, float]]:
+    """The figures of the quantizers, by measure and quantizer.
+
+    A quantizer that fails has no figure; the reason is printed.
     """
     models = {"original": onnx.load(model.path)}
     for name, make in quantizers(model, python).items():
         try:
             models[name] = make()
-        except Exception as reason:  # a tool raises anything
+        except Exception as reason:  # other packages raise any exception
             print(f"{model.path.stem}: {name}: {reason}", file=sys.stderr)
     size, feeds = models["original"].ByteSize(), model.calibration[0]
     return {
         "error": errors(models, model.held_out),
-        "size": {name: each.ByteSize() / size for name, each in models.items()},
+        "size": {name: result.ByteSize() / size for name, result in models.items()},
         "ONNX Runtime": times(models, feeds, seconds),
         "OpenVINO": times_in_openvino(models, feeds, python, seconds) if python else {},
     }
 
 
-def table(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Table:
+def table(models: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Table:
     """The figures of all models, a row for each measure and model, and geometric means."""
     lines: list[list[str]] = []
     for measure in MEASURES:
         form = ".1%" if measure == "error" else ".2f"
-        for name, every in found.items():
-            lines.append([measure, name, *_texts(every[measure], form)])
-        lines.append([measure, "geometric mean", *_texts(_means(found, measure), form)])
+        for name, measures in models.items():
+            lines.append([measure, name, *_texts(measures[measure], form)])
+        lines.append([measure, "geometric mean", *_texts(_means(models, measure), form)])
     return Table(("measure", "model", *QUANTIZERS), lines)
 
 
@@ -281,12 +293,12 @@ def _texts(figures: Mapping[str, float], form: str) -> list[str]:
 
 
 def _means(
-    found: Mapping[str, Mapping[str, Mapping[str, float]]], measure: str
+    models: Mapping[str, Mapping[str, Mapping[str, float]]], measure: str
 ) -> dict[str, float]:
-    """The geometric mean of each quantizer over all models, where it has a figure for each."""
-    rows = [every[measure] for every in found.values()]
+    """The geometric mean of each quantizer that has a figure for every model."""
+    rows = [measures[measure] for measures in models.values()]
     return {
-        name: geometric_mean(max(row[name], _LEAST) for row in rows)
+        name: geometric_mean(max(row[name], _MIN_ERROR) for row in rows)
         for name in QUANTIZERS
         if all(name in row for row in rows)
     }
@@ -301,19 +313,19 @@ def _means(
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The Python of an environment with nncf, onnx and openvino.",
 )
-@click.option("--seconds", default=2.0, help="For each model and runtime.")
+@click.option("--seconds", default=2.0, help="Time of measured runs for each model and runtime.")
 @click.option("--write", is_flag=True, help="Write the table of docs/quantization.md.")
 def main(folder: Path, only: str, python: Path | None, seconds: float, write: bool) -> None:
     """Print a row for each model and quantizer."""
-    found: dict[str, dict[str, dict[str, float]]] = {}
+    models: dict[str, dict[str, dict[str, float]]] = {}
     for path in sorted(folder.rglob("*.onnx")):
         if re.search(only, path.stem):
             name = path.stem.removesuffix(".script").partition(".")[2]
-            found[name] = figures(given(path), python, seconds)
-            print(table(found).markdown(), flush=True)
+            models[name] = figures(subject_of(path), python, seconds)
+            print(table(models).markdown(), flush=True)
     if write:
         tables = read(PAGE) if PAGE.with_suffix(".toml").exists() else {}
-        keep(PAGE, {**tables, TABLE: table(found)})
+        keep(PAGE, {**tables, TABLE: table(models)})
         print(f"{processor()}.")
 
 

@@ -1,20 +1,20 @@
-"""Growth of time and memory of an optimization with the size of the graph, next to onnxruntime and
-other optimizers.
+"""Growth of time and memory of an optimization with the size of the graph, compared with
+onnxruntime and other optimizers.
 
     # 1k to 100k nodes, every optimizer that is installed
     python -m benchmarks.scaling
     python -m benchmarks.scaling --sizes 1000,10000 --tools xoptim,ort-all,ort-none
     python -m benchmarks.scaling --shapes families --sizes 250,500,1000 --tools xoptim,xoptim+ort
 
-The shape ``families`` stands for all families of graphs that repeat one structure, or make sizes of
-open dimensions grow into large expressions (`families.py`); their size is a number of repetitions.
+The shape ``families`` stands for all families of `families.py`: graphs that repeat one structure,
+or whose dynamic dimensions become large expressions. Their size is a number of repetitions.
+
 Every optimizer runs in a process of its own, on one thread where it has such an option, after a
 warm-up on a tiny model, without Python's garbage collector. Small models are timed several times
 and the best time counts. MiB is the growth of resident memory from before the optimization to the
-peak (Linux only). A tool that exceeds the time limit once is not run on larger models
-of the shape. onnxruntime is timed from the serialized model to a ready session, with
-`enable_mem_reuse` off: its memory planner, which is not compared here, needs quadratic time
-otherwise.
+peak (Linux only). A tool that fails or exceeds the time limit is not run on larger models of the
+shape. onnxruntime is timed from the serialized model to a ready session, with ``enable_mem_reuse``
+off: its memory planner takes quadratic time, and is not compared here.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def _constant(g: Graph, value: Any, dtype: Any = np.float32) -> str:
 
 
 def chain(size: int) -> onnx.ModelProto:
-    """A chain of elementwise operators and transpositions; some cancel out or merge."""
+    """A chain of elementwise operators, Transpose and Unsqueeze; some cancel out or merge."""
     g = Graph(OPSET)
     x = g.input("batch", "seq", HIDDEN)
     bias = g.weight(HIDDEN)
@@ -63,8 +63,8 @@ def chain(size: int) -> onnx.ModelProto:
 
 
 def stack(size: int) -> onnx.ModelProto:
-    """Layers of a transformer as tracing writes them: shapes computed at run time, norms and Gelu
-    in parts.
+    """Layers of a transformer as tracing exports them: shapes computed at run time, layer
+    normalizations and Gelu decomposed.
     """
     g = Graph(OPSET)
     x = g.input("batch", "seq", HIDDEN)
@@ -126,7 +126,10 @@ SHAPES: dict[str, Callable[[int], onnx.ModelProto]] = {
 
 
 def create_session(level: str) -> Callable[[onnx.ModelProto], None]:
-    """Creation of a session of onnxruntime; the nodes after its optimizer are not counted."""
+    """A function that creates a session of onnxruntime with a level of graph optimizations.
+
+    It returns no number of nodes.
+    """
 
     def create(model: onnx.ModelProto) -> None:
         import onnxruntime
@@ -146,7 +149,7 @@ def create_session(level: str) -> Callable[[onnx.ModelProto], None]:
 def nodes_after(
     optimize: Callable[[onnx.ModelProto], onnx.ModelProto],
 ) -> Callable[[onnx.ModelProto], int]:
-    """Number of nodes that an optimizer leaves."""
+    """A function that optimizes a model, and returns the number of nodes of the result."""
     return lambda model: len(optimize(model).graph.node)
 
 
@@ -161,8 +164,8 @@ TOOLS: dict[str, tuple[str, Callable[[onnx.ModelProto], int | None]]] = {
 
 
 def measure(tool: str, path: pathlib.Path) -> tuple[float, int | None, float]:
-    """Best time in seconds over a few turns on fresh copies, the number of nodes that are left, and
-    the peak in mebibytes.
+    """The best time in seconds over a few runs on copies of a model, the number of nodes of the
+    result, and the growth of memory in mebibytes.
     """
     run, source = TOOLS[tool][1], onnx.load(path)
     best, total = float("inf"), 0.0
@@ -174,13 +177,13 @@ def measure(tool: str, path: pathlib.Path) -> tuple[float, int | None, float]:
         gc.collect()
         gc.disable()
         start = time.perf_counter()
-        left = run(model)
+        node_count = run(model)
         elapsed = time.perf_counter() - start
         gc.enable()
         best, total = min(best, elapsed), total + elapsed
         if total > ENOUGH_SECONDS:
             break
-    return best, left, ((peak_size() or 0) - before) / (1 << 20)
+    return best, node_count, ((peak_size() or 0) - before) / (1 << 20)
 
 
 def row(*cells: object) -> None:
@@ -209,20 +212,19 @@ def compare(
             if tool in exhausted:
                 continue
             try:
-                seconds, left, memory = apart(measure, tool, path, limit=limit)
+                seconds, node_count, memory = apart(measure, tool, path, limit=limit)
             except RuntimeError as error:
                 exhausted.add(tool)
                 row(shape, size, tool, error)
                 continue
             timings[shape, size, tool] = seconds
             reference = timings.get((shape, size, "xoptim"))
-            share = "" if reference is None else f"{seconds / reference:.2f}"
             figures = (
                 f"{seconds:.4f}",
                 f"{1e6 * seconds / size:.1f}",
-                "" if left is None else left,
+                "" if node_count is None else node_count,
                 f"{memory:.0f}",
-                share,
+                "" if reference is None else f"{seconds / reference:.2f}",
             )
             row(shape, size, tool, *figures)
     return timings
@@ -231,7 +233,9 @@ def compare(
 def summarize(
     timings: Timings, shapes: Iterable[str], sizes: Sequence[int], tools: Iterable[str]
 ) -> None:
-    """Print how times grow from each size to the next, and xoptim's time next to onnxruntime's."""
+    """Print how times grow from each size to the next, and xoptim's time relative to
+    onnxruntime's.
+    """
     for small, large in pairwise(sizes):
         print(f"\ntime({large}) / time({small}); {large / small:g} is linear")
         for shape in shapes:
@@ -246,8 +250,8 @@ def summarize(
             )
             print(f"  {shape:<12}" + "  ".join(growth))
     print(
-        "\nxoptim / onnxruntime's optimizer alone (session with all optimizations, less one "
-        "without)"
+        "\nxoptim / onnxruntime's optimizer alone: the time of a session with all graph "
+        "optimizations minus the time of one without"
     )
     for shape in shapes:
         for size in sizes:
@@ -292,7 +296,7 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         timings: Timings = {}
-        row("shape", "size", "tool", "seconds", "us / size", "left", "MiB", "/ xoptim")
+        row("shape", "size", "tool", "seconds", "us / size", "nodes", "MiB", "/ xoptim")
         for shape in shapes:
             timings.update(compare(shape, sizes, tools, pathlib.Path(folder), options.limit))
         if timings:

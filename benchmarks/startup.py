@@ -1,14 +1,14 @@
 """Measure the start of sessions: ``python -m benchmarks.startup [--only decoder] [--write]``.
 
 Decoders and CNNs with 10 MB, 100 MB and 1 GB of random weights are optimized by ``xopt``, and by
-``xopt fast --for startup``. Then each file is loaded and run once in a process of its own, one
-thread, all files of a model in turn. Measured are the time from the creation of the session to its
-first result, and the peak of memory above that of Python and onnxruntime: CPU time, which the load
-of the machine changes least. In cold rounds, the system drops the files from its page cache first
-(Linux only), and wall time counts, as the disk takes most of it. Ratios are medians of the
-rounds.
+``xopt fast --for startup``. A round loads each file of a model and runs it once, in a process of
+its own, on one thread. It measures the time from the creation of the session to the first result,
+and the peak of memory above that of Python and onnxruntime. Warm rounds measure CPU time, which
+depends least on other processes. Cold rounds first drop the files from the page cache of the system
+(Linux only), and measure wall time, because reading the file takes most of it. Ratios are medians
+over the rounds.
 
-``--settings`` measures other settings of the session as well, on the result for startup.
+``--settings`` also measures other session settings, on the result of ``--for startup``.
 """
 
 import argparse
@@ -126,7 +126,7 @@ def decoder(sizes: Sizes) -> onnx.ModelProto:
 def cnn(channels: int, layers: int) -> onnx.ModelProto:
     """A stack of Conv, BatchNormalization and Relu, with its weights."""
     random = np.random.default_rng(0)
-    nodes, weights, last = [], [], "x"
+    nodes, weights, x = [], [], "x"
     for layer in range(layers):
         width = channels if layer else 3
         kernel = random.standard_normal((channels, width, 3, 3), np.float32)
@@ -134,12 +134,12 @@ def cnn(channels: int, layers: int) -> onnx.ModelProto:
         weights += [(f"{name}{layer}", random.random(channels, np.float32)) for name in "sbmv"]
         names = [f"{name}{layer}" for name in "csbmv"]
         nodes += [
-            helper.make_node("Conv", [last, f"w{layer}"], [f"c{layer}"], pads=[1] * 4),
+            helper.make_node("Conv", [x, f"w{layer}"], [f"c{layer}"], pads=[1] * 4),
             helper.make_node("BatchNormalization", names, [f"n{layer}"]),
             helper.make_node("Relu", [f"n{layer}"], [f"r{layer}"]),
         ]
-        last = f"r{layer}"
-    nodes.append(helper.make_node("GlobalAveragePool", [last], ["y"]))
+        x = f"r{layer}"
+    nodes.append(helper.make_node("GlobalAveragePool", [x], ["y"]))
     graph = helper.make_graph(
         nodes,
         "cnn",
@@ -158,18 +158,20 @@ def models() -> Iterator[tuple[str, str, Callable[[], onnx.ModelProto]]]:
 
 
 def settings_of(model: Path) -> dict[str, Any]:
-    """The settings in the file next to a model that differ from the defaults."""
+    """The session settings that ``--for startup`` writes next to a model, in ``.session.json``."""
     stored = json.loads(model.with_name(f"{model.name}.session.json").read_text(encoding="utf-8"))
     return {"level": stored["graph_optimization_level"], **stored["session_config_entries"]}
 
 
 def prepared(make: Callable[[], onnx.ModelProto], folder: Path) -> dict[str, Subject]:
-    """The original and both results, written by the command."""
-    paths = {name: folder / f"{place}.onnx" for place, name in enumerate(("original", *_MODELS))}
+    """Write the original, and optimize it by the commands of `_MODELS`; returns all files by
+    name.
+    """
+    paths = {name: folder / f"{index}.onnx" for index, name in enumerate(("original", *_MODELS))}
     onnx.save(make(), paths["original"])
-    for name, words in zip(_MODELS, ((), ("--fast", "--for", "startup")), strict=True):
+    for name, options in zip(_MODELS, ((), ("--fast", "--for", "startup")), strict=True):
         command = [sys.executable, "-m", "xoptim", str(paths["original"]), "-o", str(paths[name])]
-        subprocess.run([*command, *words, "--quiet"], check=True)
+        subprocess.run([*command, *options, "--quiet"], check=True)
     subprocess.run(["sync"], check=True)
     for_startup = paths[_MODELS[1]]
     subjects = {name: Subject(path, {}) for name, path in paths.items()}
@@ -187,9 +189,9 @@ def drop_pages(model: Path) -> None:
 
 def start(subject: Subject, runs: int = 0) -> Start:
     """Start a session in a process of its own."""
-    words = [str(subject.path), json.dumps(subject.settings), str(runs)]
+    arguments = [str(subject.path), json.dumps(subject.settings), str(runs)]
     done = subprocess.run(
-        [sys.executable, "-c", _CHILD, *words], check=True, capture_output=True, text=True
+        [sys.executable, "-c", _CHILD, *arguments], check=True, capture_output=True, text=True
     )
     return Start(*json.loads(done.stdout))
 
@@ -197,20 +199,23 @@ def start(subject: Subject, runs: int = 0) -> Start:
 def measure(
     subjects: Mapping[str, Subject], rounds: int, *, is_cold: bool = False, runs: int = 0
 ) -> dict[str, list[Start]]:
-    """Starts of all subjects, in turn; a first round is dropped unless the rounds are cold."""
+    """Starts of all subjects, in turn.
+
+    Warm rounds are preceded by one that is not counted, which fills the page cache.
+    """
     starts: dict[str, list[Start]] = {name: [] for name in subjects}
     for number in range(rounds + (not is_cold)):
         for name, subject in subjects.items():
             if is_cold:
                 drop_pages(subject.path)
-            measured = start(subject, runs)
+            session_start = start(subject, runs)
             if is_cold or number:
-                starts[name].append(measured)
+                starts[name].append(session_start)
     return starts
 
 
 def ratio(times: Sequence[float], base: Sequence[float]) -> str:
-    """The median over the rounds."""
+    """The median over the rounds of each time divided by the base of its round."""
     return f"{median(a / b for a, b in zip(times, base, strict=True)):.2f}"
 
 
@@ -236,14 +241,14 @@ def settings_rows(kind: str, size: str, subject: Subject, rounds: int) -> Iterat
     base = starts["defaults"]
     for name in _SETTINGS:
         columns = (
-            ratio([entry[place] for entry in starts[name]], [entry[place] for entry in base])
-            for place in (0, 1, 3)
+            ratio([entry[index] for entry in starts[name]], [entry[index] for entry in base])
+            for index in (0, 1, 3)  # cpu, peak, run
         )
         yield [f"{kind}, {size}", name, *columns]
 
 
 def in_order(old: Table | None, new: Table) -> Table:
-    """A table with the rows of an older one, by kind of model and by size."""
+    """The rows of both tables, sorted by kind and size of the model; new rows replace old ones."""
     table, order = merged(old, new, 2), [*_CNNS]
     return table._replace(
         rows=sorted(
@@ -265,14 +270,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", default="", help="part of the kind of model")
+    parser.add_argument("--only", default="", help="measure only decoder, or only CNN")
     parser.add_argument("--sizes", nargs="*", default=[*_CNNS], help="10 MB, 100 MB, 1 GB")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--settings", action="store_true", help="measure other settings as well")
     parser.add_argument("--write", action="store_true", help="write the tables into the page")
     arguments = parser.parse_args()
     rows: list[list[str]] = []
-    others: list[list[str]] = []
+    rows_of_settings: list[list[str]] = []
     for kind, size, make in models():
         if arguments.only not in kind or size not in arguments.sizes:
             continue
@@ -281,10 +286,12 @@ def main() -> None:
             print(kind, size, "settings:", subjects[_MODELS[1]].settings, flush=True)
             rows.append(row(kind, size, subjects, arguments.rounds))
             if arguments.settings:
-                others += settings_rows(kind, size, subjects[_MODELS[1]], arguments.rounds)
+                rows_of_settings += settings_rows(
+                    kind, size, subjects[_MODELS[1]], arguments.rounds
+                )
     tables = {"startup": Table(_COLUMNS, rows)}
-    if others:
-        tables["startup, settings"] = Table(_SETTINGS_COLUMNS, others)
+    if rows_of_settings:
+        tables["startup, settings"] = Table(_SETTINGS_COLUMNS, rows_of_settings)
     for table in tables.values():
         print(table.markdown())
     if arguments.write:

@@ -1,11 +1,11 @@
-"""Write ``xoptim/targets/tables.toml``: the operators that documentation lists for targets.
+"""Write ``xoptim/targets/tables.toml``: the operators of targets, as documentation lists them.
 
     npm pack onnxruntime-web && tar xzf onnxruntime-web-*.tgz
     python -m benchmarks.target_tables package/docs 1.30.0
 
-The tables of Core ML and NNAPI come with the installed onnxruntime, the table of WebNN with the
-package. Only names and versions are taken over. `benchmarks.provider_facts` writes the table of
-WebGPU.
+The tables of Core ML and NNAPI come with the installed onnxruntime, the table of WebNN with the npm
+package. Only names and versions of operators are copied. `benchmarks.provider_facts` writes the
+table of WebGPU.
 """
 
 import argparse
@@ -22,35 +22,39 @@ import onnxruntime
 
 TODAY: Final = datetime.datetime.now(datetime.UTC).date().isoformat()
 OUT: Final = Path(__file__).parents[1] / "xoptim" / "targets" / "tables.toml"
-_WEB: Final = re.compile(r"^\| (\w+) \|(.*?)\|")
-_SET: Final = re.compile(r"([\w.]+)\(([^)]*)\)")
-_MOBILE: Final = re.compile(r"^\|([\w.]+):(\w+)\|")
+_WEB_ROW: Final = re.compile(r"^\| (\w+) \|(.*?)\|")
+_WEB_OPSETS: Final = re.compile(r"([\w.]+)\(([^)]*)\)")
+_MOBILE_ROW: Final = re.compile(r"^\|([\w.]+):(\w+)\|")
 _SPELLING: Final = {"Argmax": "ArgMax"}
 
 
 def web(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Operators and ranges of versions of a table of onnxruntime-web."""
+    """Operators and ranges of versions in a Markdown table of onnxruntime-web."""
     for line in text.splitlines():
-        row = _WEB.match(line)
+        row = _WEB_ROW.match(line)
         if row is None:
             continue
-        for domain, ranges in _SET.findall(row[2]):
+        for domain, ranges in _WEB_OPSETS.findall(row[2]):
             name = row[1] if domain == "ai.onnx" else f"{domain}::{row[1]}"
             yield name, [part.strip() for part in ranges.split(",")]
 
 
 def mobile(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Operators of a table of the helpers for mobile devices, which have no versions."""
+    """Operators in a Markdown table of ``onnxruntime.tools.mobile_helpers``, without versions."""
     for line in text.splitlines():
-        row = _MOBILE.match(line)
+        row = _MOBILE_ROW.match(line)
         if row is not None:
             name = _SPELLING.get(row[2], row[2])
             yield (name if row[1] == "ai.onnx" else f"{row[1]}::{name}"), []
 
 
 class OperatorTable(NamedTuple):
-    """The operators of a target: where the table comes from, when it was written, and the ranges of
-    operator sets of each operator.
+    """The operators of a target.
+
+    Attributes:
+        origin: where the table comes from.
+        date: when it was written.
+        operators: ranges of operator sets by operator; empty for any version.
     """
 
     origin: str
@@ -74,7 +78,7 @@ def documented_here() -> dict[str, OperatorTable]:
 
 
 def joined(rows: Iterable[tuple[str, Sequence[str]]]) -> dict[str, list[str]]:
-    """The ranges of each operator, of which a table may have several rows."""
+    """The ranges of each operator, joined from all rows of the table that name it."""
     operators: dict[str, list[str]] = {}
     for operator, ranges in rows:
         operators.setdefault(operator, []).extend(ranges)

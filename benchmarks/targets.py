@@ -1,17 +1,17 @@
-"""Nodes that targets take: of originals, of default results, of fitted results; and whether the
-latter are right there.
+"""Nodes that a target takes of original models, of default results and of results fitted to it, and
+whether the fitted results compute the right values on the target.
 
     # models of benchmarks.zoo, or any others
     python -m benchmarks.targets FOLDER --target webgpu --software-device
     python -m benchmarks.targets FOLDER --target qnn --only vit --write
-    # and times, next to onnxslim and onnxsim
+    # also measure times, of onnxslim's and onnxsim's results as well
     python -m benchmarks.targets FOLDER --target openvino --seconds 2 --write
 
-A model may have values next to it, in ``MODEL.feeds.npz``: a target that needs fixed shapes gets
-their sizes, and times are measured on them. Each model is fitted, and verified on the target, as
-``xopt MODEL --target NAME`` does it. The results of other optimizers that are installed are
-verified there in the same way. All models that are right run on the target in rounds of random
-order. ``--write`` adds the table to ``lab/targets.md``.
+A model may have values next to it, in ``MODEL.feeds.npz``. Times are measured on them, and for a
+target that needs static shapes, their shapes fix the dynamic dimensions. Each model is fitted, and
+verified on the target, as ``xopt MODEL --target NAME`` does it. The results of other installed
+optimizers are verified there in the same way. All results that are right run on the target in
+rounds of random order. ``--write`` adds the table to ``lab/targets.md``.
 """
 
 import re
@@ -52,12 +52,13 @@ class Row:
 
     Attributes:
         model: its name.
-        original: the placement of the original, ``None`` where it could not be asked for.
-        default: the same of the default result.
+        original: the placement of the original; ``None`` if there was an error.
+        default: the placement of the default result; ``None`` if there was an error.
         fitting: the outcome of fitting.
-        times: time on the target divided by the original's, by tool; ``fitted`` is ours.
+        times: time on the target divided by the original's, by tool; ``fitted`` is the result that
+            xoptim fits to the target.
         faults: why there is no time, by tool.
-        error: why there is no outcome.
+        error: why the model could not be optimized or placed.
     """
 
     model: str
@@ -93,7 +94,7 @@ class Row:
 
 
 def _counts(placement: Placement | None) -> str:
-    """Nodes left, shape arithmetic included, and partitions."""
+    """The number of nodes that the target leaves to the CPU, and of partitions."""
     if placement is None:
         return ""
     if not placement.compiles:
@@ -102,6 +103,7 @@ def _counts(placement: Placement | None) -> str:
 
 
 def _left(placement: Placement) -> int:
+    """The number of nodes that the target leaves to the CPU, shape computations included."""
     return len(placement.left) + len(placement.shapes)
 
 
@@ -115,16 +117,16 @@ def feeds_of(path: Path) -> dict[str, Any]:
 
 
 def sizes_of(path: Path) -> dict[str, int]:
-    """The sizes of the open dimensions of a model, from the values next to it."""
+    """The sizes of the dynamic dimensions of a model, from the values next to it."""
     feeds = feeds_of(path)
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for value in fed_inputs(onnx.load(path, load_external_data=False)):
         if value.name in feeds:
             pairs = zip(dimensions(value.type), feeds[value.name].shape, strict=False)
-            found.update(
+            sizes.update(
                 {dim.dim_param: size for dim, size in pairs if dim.dim_param.isidentifier()}
             )
-    return found
+    return sizes
 
 
 def simplified(tool: str, source: Path, result: Path) -> None:
@@ -147,10 +149,10 @@ class Bench:
         unverified = Plan(verify=VerifyPlan(whole=False))
         try:
             default = Job(path, JobOptions(preparation=preparation, plan=unverified)).run()
-            chosen = OptimizationOptions(target=self._target.name)
-            how = Plan(verify=VerifyPlan(checks=self._checks))
+            options = OptimizationOptions(target=self._target.name)
+            plan = Plan(verify=VerifyPlan(checks=self._checks))
             fitted = Job(
-                path, JobOptions(preparation=preparation, optimization=chosen, plan=how)
+                path, JobOptions(preparation=preparation, optimization=options, plan=plan)
             ).run()
             original = self._placed(Source(path).proto, path)
             row = Row(
@@ -170,13 +172,13 @@ class Bench:
         with tempfile.TemporaryDirectory() as folder:
             models: dict[str, Path] = {}
             for tool in self.tools:
-                own = Path(folder) / f"{tool}.onnx"
-                write = _writer(tool, path, own, result)
-                fault = self._fault_of(row, tool, path, own, write)
+                result_path = Path(folder) / f"{tool}.onnx"
+                write = _writer(tool, path, result_path, result)
+                fault = self._fault_of(row, tool, path, result_path, write)
                 if fault:
                     faults[tool] = fault
                 else:
-                    models[tool] = own
+                    models[tool] = result_path
             try:
                 times = self._times({"original": path, **models}, path)
             except XoptimError as error:
@@ -185,23 +187,23 @@ class Bench:
         return replace(row, times=times, faults=faults)
 
     def _fault_of(
-        self, row: Row, tool: str, path: Path, own: Path, write: Callable[[], object]
+        self, row: Row, tool: str, path: Path, result_path: Path, write: Callable[[], object]
     ) -> str:
-        """Why the result of a tool is not measured, empty where it is right on the target."""
+        """Write the result of a tool; returns why it is not measured, "" if it is right."""
         try:
             write()
         except RuntimeError as error:
             return str(error)[:40]
         if tool == "fitted":
             return "" if row.fitting is not None and row.fitting.is_verified else row.verdict
-        found = verify_on_target(
+        check = verify_on_target(
             path,
-            onnx.load(own),
+            onnx.load(result_path),
             self._target,
             self._checks,
             software_device=self._checks.software_device,
         )
-        return "" if found.ok else found.status
+        return "" if check.ok else check.status
 
     def _times(self, models: Mapping[str, Path], path: Path) -> dict[str, float]:
         report = bench(
@@ -213,43 +215,48 @@ class Bench:
             compare=False,
             loading=False,
         )
-        return {each.label: each.ratio.value for each in report.models if each.ratio is not None}
+        return {
+            entry.label: entry.ratio.value for entry in report.models if entry.ratio is not None
+        }
 
 
-def _writer(tool: str, path: Path, own: Path, result: onnx.ModelProto) -> Callable[[], object]:
+def _writer(
+    tool: str, path: Path, result_path: Path, result: onnx.ModelProto
+) -> Callable[[], object]:
     if tool == "fitted":
-        return lambda: onnx.save(result, own)
-    return lambda: apart(simplified, tool, path, own, limit=_LIMIT)
+        return lambda: onnx.save(result, result_path)
+    return lambda: apart(simplified, tool, path, result_path, limit=_LIMIT)
 
 
 def totals(rows: Sequence[Row], tools: Sequence[str]) -> Iterator[str]:
-    """Sums over the models with all three placements, and geometric means of times."""
-    complete = [row for row in rows if row.original is not None and row.default is not None]
+    """Sums over the models that could be optimized and placed, and geometric means of times."""
+    placed = [row for row in rows if row.original is not None and row.default is not None]
     before = sum(
-        _left(row.original)
-        for row in complete
-        if row.original is not None and row.original.compiles
+        _left(row.original) for row in placed if row.original is not None and row.original.compiles
     )
     default = sum(
-        _left(row.default) for row in complete if row.default is not None and row.default.compiles
+        _left(row.default) for row in placed if row.default is not None and row.default.compiles
     )
-    compiled = [row.fitted for row in complete if row.fitted is not None and row.fitted.compiles]
-    right = sum(row.fitting is not None and row.fitting.is_verified for row in complete)
+    fitted = [row.fitted for row in placed if row.fitted is not None and row.fitted.compiles]
+    verified_count = sum(row.fitting is not None and row.fitting.is_verified for row in placed)
     yield (
-        f"{len(complete)} models: {before} nodes left as exported, {default} by default, "
-        f"{sum(map(_left, compiled))} fitted."
+        f"{len(placed)} models: {before} nodes left as exported, {default} by default, "
+        f"{sum(map(_left, fitted))} fitted."
     )
-    one = sum(each.partitions == 1 for each in compiled)
-    yield f"Fitted: {len(compiled)} load, {one} in one partition, {right} verified on the target."
-    common = [row.times for row in rows if all(tool in row.times for tool in tools)]
-    if tools and common:
-        means = (f"{tool} {geometric_mean(each[tool] for each in common):.3f}" for tool in tools)
-        worst = max(each["fitted"] for each in common)
+    one_partition_count = sum(placement.partitions == 1 for placement in fitted)
+    yield (
+        f"Fitted: {len(fitted)} load, {one_partition_count} in one partition, {verified_count} "
+        "verified on the target."
+    )
+    times = [row.times for row in rows if all(tool in row.times for tool in tools)]
+    if tools and times:
+        means = (f"{tool} {geometric_mean(ratios[tool] for ratios in times):.3f}" for tool in tools)
         yield (
-            f"Time, geometric mean over the {len(common)} models where all are right: "
+            f"Time, geometric mean over the {len(times)} models where all are right: "
             f"{', '.join(means)}."
         )
-        yield f"The slowest fitted model takes {worst:.2f} of the original's time."
+        largest = max(ratios["fitted"] for ratios in times)
+        yield f"The slowest fitted model takes {largest:.2f} of the original's time."
 
 
 def table(rows: Sequence[Row], tools: Sequence[str]) -> Table:
@@ -260,7 +267,7 @@ def table(rows: Sequence[Row], tools: Sequence[str]) -> Table:
 
 
 def section(target: Target, rows: Sequence[Row], tools: Sequence[str]) -> str:
-    """The section of the page about a target, with its table and the sums of it."""
+    """The section of the page about a target, with its table and its `totals`."""
     caption = "Nodes that stay on the CPU, shape computations included, and partitions."
     if tools:
         caption += " Times on the target; 1.00 = original, lower is better."
@@ -281,9 +288,9 @@ def written(page: str, target: Target, text: str) -> str:
     """The page with the section of a target in place of an older one."""
     head, _, rest = page.partition(f"\n{_HEAD}\n")
     sections = {
-        each.split()[1]: each.strip()
-        for each in re.split(r"^(?=### )", rest, flags=re.MULTILINE)
-        if each.strip()
+        part.split()[1]: part.strip()
+        for part in re.split(r"^(?=### )", rest, flags=re.MULTILINE)
+        if part.strip()
     }
     sections[target.name] = text
     parts = "\n\n".join(sections[name] for name in sorted(sections))
@@ -299,7 +306,7 @@ def written(page: str, target: Target, text: str) -> str:
     "--seconds",
     type=click.FloatRange(min=0),
     default=0.0,
-    help="Time of each model to measure, 0 for none.",
+    help="Time of measured runs for each model; 0 measures no times.",
 )
 @click.option("--write", is_flag=True, help="Write the table to lab/targets.md.")
 def main(

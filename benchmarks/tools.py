@@ -1,5 +1,5 @@
-"""Other optimizers, as functions from model to model, calls in a process of their own, and what
-tables show.
+"""What several benchmarks use: other optimizers as functions from model to model, calls in separate
+processes, and the reading and writing of tables.
 """
 
 import re
@@ -18,22 +18,22 @@ from xoptim.verification.errors import ProviderUnavailable
 from xoptim.verification.runs.session import resolve_providers
 
 
-def apart(function: Callable[..., Any], *given: Any, limit: float | None = None) -> Any:
-    """Call a function of a module in a new process; the operands and the result are pickled.
+def apart(function: Callable[..., Any], *arguments: Any, limit: float | None = None) -> Any:
+    """Call a function of a module in a new process; the arguments and the result are pickled.
 
     Raises:
-        RuntimeError: it failed, or took more seconds than the limit; the message says why in a
+        RuntimeError: the function failed, or took more seconds than the limit. The message is one
             line.
     """
     context = get_context("spawn")
     results, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_answer, args=(sender, function, given))
+    process = context.Process(target=_answer, args=(sender, function, arguments))
     process.start()
     sender.close()
     try:
         if not results.poll(limit):
             raise RuntimeError(f"> {limit:.0f} s")
-        failure, found = results.recv()
+        failure, result = results.recv()
     except EOFError:
         process.join()
         failure = f"exit {process.exitcode}"
@@ -42,19 +42,19 @@ def apart(function: Callable[..., Any], *given: Any, limit: float | None = None)
         process.join()
     if failure:
         raise RuntimeError(failure)
-    return found
+    return result
 
 
-def _answer(sender: Connection, function: Callable[..., Any], given: tuple[Any, ...]) -> None:
+def _answer(sender: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     try:
-        answer = "", function(*given)
-    except Exception as error:  # of other packages too
+        answer = "", function(*arguments)
+    except Exception as error:  # other packages raise any exception
         answer = (str(error).strip().splitlines() or [type(error).__name__])[-1][:80], None
     sender.send(answer)
 
 
 def offline(model: onnx.ModelProto, level: str = "extended") -> onnx.ModelProto:
-    """The model that onnxruntime saves after its graph optimizations of a level (``basic``)."""
+    """The model that onnxruntime saves after graph optimizations of a level, such as ``basic``."""
     import onnxruntime
 
     settings = onnxruntime.SessionOptions()
@@ -96,7 +96,7 @@ PEERS: dict[str, Callable[[onnx.ModelProto], onnx.ModelProto]] = {
 
 
 def cell(ratio: Ratio | None) -> str:
-    """A ratio and its interval."""
+    """The cell of a table with a ratio and its interval."""
     return (
         ""
         if ratio is None
@@ -105,7 +105,7 @@ def cell(ratio: Ratio | None) -> str:
 
 
 def missing_provider(provider: str) -> str:
-    """Why an execution provider cannot be measured, or ""."""
+    """Why an execution provider cannot be measured; "" if it can."""
     try:
         resolve_providers([provider])
     except ProviderUnavailable as error:
@@ -114,12 +114,12 @@ def missing_provider(provider: str) -> str:
 
 
 def read_toml(name: str) -> dict[str, Any]:
-    """A file of this folder."""
+    """The content of the file ``NAME.toml`` in this folder."""
     return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def write_between(page: Path, name: str, text: str) -> None:
-    """Replace what stands in a page between the marks of a name."""
+    """Replace the text of a page between the comments ``<!-- NAME: begin -->`` and ``end``."""
     begin, end = (f"<!-- {name}: {word} -->" for word in ("begin", "end"))
     written = re.sub(
         f"{begin}.*{end}",

@@ -1,14 +1,15 @@
-"""Models to measure: small ones of many architectures with random weights, as torch's two exporters
-and others write them.
+"""Write models to measure: small ones of many architectures with random weights, as torch's two
+exporters and others write them.
 
     pip install torch==2.13.0 transformers onnxscript scikit-learn skl2onnx
     python -m benchmarks.zoo FOLDER                  # all of them, about 10 minutes
     python -m benchmarks.zoo FOLDER --only "bert|vit"
 
-Each model is written as ``FAMILY.NAME.EXPORTER.onnx`` with ``FAMILY.NAME.EXPORTER.npz`` next to it,
-the values to measure it on; `benchmarks.performance` reads such a folder. A model that cannot be
-exported with the installed versions is reported and left out. The weights are drawn, so the results
-mean nothing; the graphs are the real ones, with fewer and smaller layers.
+Each model is written as ``FAMILY.NAME.EXPORTER.onnx``, next to ``FAMILY.NAME.EXPORTER.npz`` with
+the input values of its measurements; `benchmarks.performance` reads such a folder. A model that
+cannot be exported with the installed versions is reported and skipped. The graphs are those of the
+real architectures, with fewer and smaller layers. As the weights are random, the outputs mean
+nothing.
 """
 
 import argparse
@@ -44,13 +45,13 @@ class Architecture:
     """A model of transformers.
 
     Attributes:
-        family: architectures that are reported together.
-        model: class of the model.
-        settings: of the configuration.
-        inputs: kind of the inputs.
-        edge: of the images.
-        has_attention: whether there are several implementations of it.
-        generates: whether it generates text, token by token.
+        family: name of the architectures that are reported together.
+        model: class of the model in transformers.
+        settings: settings of its configuration.
+        inputs: kind of the inputs, a key of `OPEN`.
+        edge: height and width of the images.
+        has_attention: whether transformers has several implementations of its attention.
+        generates: whether the model generates text, token by token.
     """
 
     family: str
@@ -67,13 +68,13 @@ ARCHITECTURES = {name: Architecture(**entry) for name, entry in read_toml("zoo")
 
 
 EXPORTED = {"text": (2, 24), "tokens": (2, 16), "image": (2, 0), "sound": (2, 300)}
-"""Sizes of batch and length that models are exported with, by kind of the inputs."""
+"""Batch size and length of the inputs for the export, by kind of the inputs."""
 MEASURED = {"text": (1, 64), "tokens": (1, 16), "image": (1, 0), "sound": (1, 300)}
-"""Sizes of batch and length that models are measured on, by kind of the inputs."""
+"""Batch size and length of the inputs for measurements, by kind of the inputs."""
 
 
 def values_of(architecture: Architecture, sizes: tuple[int, int]) -> Values:
-    """Inputs of a model; the last two tokens of the first text are padding."""
+    """Random inputs of a model; the last two tokens of the first text are padding."""
     import torch
 
     torch.manual_seed(0)
@@ -90,7 +91,7 @@ def values_of(architecture: Architecture, sizes: tuple[int, int]) -> Values:
 
 
 def module_of(architecture: Architecture, exporter: str) -> Any:
-    """The module, whose forward takes the inputs by position and returns the first result of the
+    """A module whose ``forward`` takes the inputs by position and returns the first output of the
     model.
     """
     import torch
@@ -127,17 +128,19 @@ def module_of(architecture: Architecture, exporter: str) -> Any:
 
 def _export(
     module: Any,
-    exported: Values,
-    measured: Values,
+    export_values: Values,
+    measured_values: Values,
     dims: Mapping[str, Mapping[int, str]],
     path: pathlib.Path,
 ) -> None:
-    """Write a module as one of torch's exporters does, as the path says: dynamo without its own
-    optimizations, or tracing.
+    """Export a module with torch, and write its input values next to it.
+
+    A path that ends in ``.dynamo.onnx`` selects dynamo without its own optimizations, any other one
+    tracing.
     """
     import torch
 
-    args, names = tuple(exported.values()), list(exported)
+    args, names = tuple(export_values.values()), list(export_values)
     try:
         if path.stem.endswith(".dynamo"):
             dynamic = torch.export.Dim.DYNAMIC
@@ -167,11 +170,11 @@ def _export(
             flush=True,
         )
     else:
-        _keep_values(path, measured)
+        _keep_values(path, measured_values)
 
 
 def export_both(folder: pathlib.Path, name: str, architecture: Architecture) -> None:
-    """A model of transformers, by both exporters."""
+    """Export a model of transformers by both exporters."""
     kind, dims = architecture.inputs, OPEN[architecture.inputs]
     for exporter in ("dynamo", "script"):
         module = module_of(architecture, exporter)
@@ -191,7 +194,7 @@ def _keep_values(path: pathlib.Path, values: Values) -> None:
 
 
 def recurrent(folder: pathlib.Path) -> None:
-    """Two bidirectional layers of LSTM between an embedding and a classifier."""
+    """Export two bidirectional LSTM layers between an embedding and a classifier."""
     import torch
 
     class Tagger(torch.nn.Module):  # type: ignore[misc]
@@ -215,7 +218,7 @@ def recurrent(folder: pathlib.Path) -> None:
 
 
 def perceptron(folder: pathlib.Path) -> None:
-    """Linear layers with batch normalizations."""
+    """Export a perceptron: linear layers with batch normalizations."""
     import torch
 
     layers = [
@@ -235,8 +238,8 @@ def perceptron(folder: pathlib.Path) -> None:
 
 
 def mixture(folder: pathlib.Path) -> None:
-    """Layers of eight experts, all of them computed for all tokens, and weighted by a gate that
-    keeps two.
+    """Export mixture-of-experts layers: all eight experts are computed for all tokens, and a gate
+    weights the best two.
     """
     import torch
 
@@ -250,9 +253,9 @@ def mixture(folder: pathlib.Path) -> None:
         def forward(self, x: Any) -> Any:
             y = self.norm(x)
             shares = torch.softmax(self.gate(y), -1)
-            best, places = torch.topk(shares, 2, dim=-1)
+            top_shares, indices = torch.topk(shares, 2, dim=-1)
             weights = torch.zeros_like(shares).scatter(
-                -1, places, best / best.sum(-1, keepdim=True)
+                -1, indices, top_shares / top_shares.sum(-1, keepdim=True)
             )
             experts = torch.nn.functional.silu(torch.einsum("bsd,edh->bseh", y, self.up))
             return x + torch.einsum(
@@ -268,27 +271,32 @@ def mixture(folder: pathlib.Path) -> None:
 def _export_module(
     folder: pathlib.Path, name: str, module: Any, values: Callable[[int, int], Values]
 ) -> None:
-    """A module of one input with dynamic axes for the batch and, if it has three axes or holds
-    tokens, the length.
+    """Export a module of one input by both exporters.
+
+    The batch is a dynamic dimension, and so is the length of an input that has three dimensions or
+    holds tokens.
     """
     import torch
 
     torch.manual_seed(0)
-    exported, measured = values(2, 24), values(1, 64)
-    (key, value), *_ = exported.items()
+    export_values, measured_values = values(2, 24), values(1, 64)
+    (key, value), *_ = export_values.items()
     has_length = value.dim() == 3 or not value.is_floating_point()
     dims = {key: {0: "batch", 1: "seq"} if has_length else {0: "batch"}}
     for exporter in ("dynamo", "script"):
-        _export(module.eval(), exported, measured, dims, folder / f"{name}.{exporter}.onnx")
+        path = folder / f"{name}.{exporter}.onnx"
+        _export(module.eval(), export_values, measured_values, dims, path)
 
 
 LONG = ("light_vgg19", "light_zfnet512")
-"""Networks of hundreds of megabytes that spend most time in two matrix multiplications."""
+"""CNNs that are skipped: they have hundreds of megabytes, and spend most time in two matrix
+multiplications.
+"""
 
 
 def light(folder: pathlib.Path) -> None:
-    """The networks in the package onnx, whose weights are all 1 in the files: here they are
-    drawn.
+    """Write the CNNs of the onnx package with random weights; in the package, all weights are
+    ConstantOfShape nodes.
     """
     data = pathlib.Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
     for source in sorted(data.glob("light_*.onnx")):
@@ -297,7 +305,7 @@ def light(folder: pathlib.Path) -> None:
         model = onnx.load(source)
         rng = np.random.default_rng(0)
         sizes = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
-        drawn = [
+        weight_nodes = [
             node
             for node in model.graph.node
             if node.op_type == "ConstantOfShape" and node.input[0] in sizes
@@ -305,7 +313,7 @@ def light(folder: pathlib.Path) -> None:
         variances = {
             node.input[4] for node in model.graph.node if node.op_type == "BatchNormalization"
         }
-        for node in drawn:
+        for node in weight_nodes:
             shape = [int(size) for size in sizes[node.input[0]]]
             values = rng.standard_normal(shape) * (2 / max(1, int(np.prod(shape[1:])))) ** 0.5
             values = np.abs(values) + 0.5 if node.output[0] in variances else values
@@ -324,7 +332,7 @@ def light(folder: pathlib.Path) -> None:
 
 
 def forest(folder: pathlib.Path) -> None:
-    """A random forest behind a scaler."""
+    """Convert a scaler followed by a random forest."""
     from skl2onnx import to_onnx
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.pipeline import make_pipeline
@@ -342,7 +350,7 @@ def forest(folder: pathlib.Path) -> None:
 
 
 def quantized(folder: pathlib.Path) -> None:
-    """The residual network in 8 bits, with QuantizeLinear and DequantizeLinear."""
+    """Quantize the exported ResNet to int8 in QDQ format: QuantizeLinear and DequantizeLinear."""
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -351,10 +359,10 @@ def quantized(folder: pathlib.Path) -> None:
 
     class Once(CalibrationDataReader):  # type: ignore[misc]
         def __init__(self) -> None:
-            self.left = [values]
+            self.samples = [values]
 
         def get_next(self) -> dict[str, np.ndarray] | None:
-            return self.left.pop() if self.left else None
+            return self.samples.pop() if self.samples else None
 
     path = folder / "cnn.resnet_8bit.quantized.onnx"
     prepared = path.with_suffix(".prepared")

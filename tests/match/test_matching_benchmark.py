@@ -20,7 +20,7 @@ def test_the_benchmark_measures_every_form() -> None:
 def test_producers_distinguish_the_patterns() -> None:
     wide = [row for row in matching.growth(400, (4, 12), 1) if row["family"] == "wide"]
     assert [row["patterns"] for row in wide] == [4, 12]
-    assert all(row["attempts per addition"] <= 1 for row in wide)
+    assert all(row["attempts per Add"] <= 1 for row in wide)
 
 
 def test_the_tables(capsys: pytest.CaptureFixture[str]) -> None:
