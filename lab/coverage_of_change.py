@@ -1,8 +1,8 @@
-"""Changed lines of the product that no test ran: ``python -m lab.coverage_of_change REVISION``.
+"""List changed lines of the product that no test ran: ``python -m lab.coverage_of_change REV``.
 
-Reads the data of coverage.py (``.coverage``). A line differs from the revision, or is new; one that
-need not run says why in a comment, ``# not covered: REASON``. Exits with 1 when a line is neither
-covered nor excused, and with 2 when the data lack a changed file.
+Reads the data of coverage.py (``.coverage``). Changed lines are new, or differ from the revision. A
+comment ``# not covered: REASON`` excuses a line that need not run. The exit status is 1 when a line
+is neither covered nor excused, and 2 when the data lack a changed file.
 """
 
 import argparse
@@ -36,10 +36,10 @@ def changed_lines(diff: str) -> dict[str, set[int]]:
     lines: dict[str, set[int]] = {}
     path = ""
     for text in diff.splitlines():
-        if found := _FILE.match(text):
-            path = found[1] or ""
-        elif path and (found := _HUNK.match(text)):
-            first, count = int(found[1]), int(found[2] or 1)
+        if file := _FILE.match(text):
+            path = file[1] or ""
+        elif path and (hunk := _HUNK.match(text)):
+            first, count = int(hunk[1]), int(hunk[2] or 1)
             lines.setdefault(path, set()).update(range(first, first + count))
     return {path: numbers for path, numbers in lines.items() if numbers}
 
@@ -66,18 +66,18 @@ def missed(
 
 
 def uncovered_lines(data: Path, root: Path, paths: Mapping[str, set[int]]) -> dict[str, set[int]]:
-    """The statements of files that did not run, by the data of coverage.py.
+    """The lines of statements that did not run according to the data of coverage.py, by file.
 
     Raises:
         KeyError: the data lack a file.
     """
     coverage = Coverage(data_file=str(data), config_file=False)
     coverage.load()
-    measured = {_relative(file, root): file for file in coverage.get_data().measured_files()}
+    files = {_relative(file, root): file for file in coverage.get_data().measured_files()}
     lines = {}
     for path in paths:
         try:
-            _, statements, _, absent, _ = coverage.analysis2(measured[path])
+            _, statements, _, absent, _ = coverage.analysis2(files[path])
         except NoSource as error:
             raise KeyError(path) from error
         lines[path] = set(absent) & set(statements)
@@ -90,17 +90,17 @@ def _relative(file: str, root: Path) -> str:
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
-    """Print the lines; the exit status is 1 where there are any."""
+    """Print the changed lines that are not covered; the exit status is 1 if there are any."""
     parser = argparse.ArgumentParser(prog="python -m lab.coverage_of_change", description=__doc__)
-    parser.add_argument("revision", help="what the working tree is compared with")
+    parser.add_argument("revision", help="revision to compare the working tree with")
     parser.add_argument("--data", type=Path, default=root / ".coverage")
-    chosen = parser.parse_args(arguments)
-    if not chosen.data.is_file():
-        sys.stderr.write(f"there is no {chosen.data}: run the tests with --cov\n")
+    options = parser.parse_args(arguments)
+    if not options.data.is_file():
+        sys.stderr.write(f"there is no {options.data}: run the tests with --cov\n")
         return 2
-    changed = changed_lines(diff_since(root, chosen.revision))
+    changed = changed_lines(diff_since(root, options.revision))
     try:
-        uncovered = uncovered_lines(chosen.data, root, changed)
+        uncovered = uncovered_lines(options.data, root, changed)
     except KeyError as error:
         sys.stderr.write(f"the data lack {error.args[0]}, which changed\n")
         return 2

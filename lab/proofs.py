@@ -1,9 +1,9 @@
-"""Count what is proved of the rewrites of patterns: ``python -m lab.proofs examples`` or
-``python -m lab.proofs FOLDER``.
+"""Count the proof grades of rewrites: ``python -m lab.proofs examples`` or ``python -m lab.proofs
+FOLDER``.
 
-``examples`` compares both models of each pattern's examples; a folder has models to optimize, and
-each applied rewrite is compared, at most ``--most`` for each model and pattern. The figures of
-`docs/verification.md` come from here.
+``examples`` proves the two models of each example of a pattern. With a folder, its models are
+optimized, and each applied rewrite is proved, at most ``--most`` for each model and pattern.
+`docs/verification.md` shows the figures.
 """
 
 import argparse
@@ -32,7 +32,14 @@ _MAX_LISTED = 20
 
 
 class Row(NamedTuple):
-    """A rewrite and its proof; ``lacking`` names its operators that have no denotation."""
+    """A rewrite and its proof.
+
+    Attributes:
+        name: name of the rewrite.
+        proof: its proof.
+        lacking: operators without a denotation, the function that the prover needs, that one side
+            has more often than the other.
+    """
 
     name: str
     proof: Proof
@@ -40,19 +47,28 @@ class Row(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """Why it is not proved, without names and numbers."""
+        """The kind of reason why the rewrite is not proved, without names and numbers."""
         if self.lacking and self.proof.reason == "the normal forms differ":
             return "operators without a definition"
         return re.sub(r"'[^']*'|\[[^]]*\]|\d+", "...", self.proof.reason)
 
 
 def main() -> int:
-    """Print the number of rewrites of each grade, the reasons, and the operators that lack."""
+    """Print the number of rewrites by grade, by reason, and by operator without a denotation."""
     parser = argparse.ArgumentParser(prog="python -m lab.proofs", description=__doc__)
     parser.add_argument("source", help="``examples``, or a folder of models")
-    parser.add_argument("--only", default="", help="a regular expression for the names")
-    parser.add_argument("--most", type=int, default=3, help="of a model and a pattern")
-    parser.add_argument("--seconds", type=float, default=2.0, help="for each proof")
+    parser.add_argument(
+        "--only", default="", help="regular expression for names of examples or models"
+    )
+    parser.add_argument(
+        "--most",
+        type=int,
+        default=3,
+        help="maximum number of rewrites for a model of the folder and a pattern",
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=2.0, help="time for the proof of an example"
+    )
     parser.add_argument("--list", action="store_true", help="print each rewrite")
     options = parser.parse_args()
     rows: list[Row] = []
@@ -65,8 +81,8 @@ def main() -> int:
         rows.append(row)
         if options.list:
             text = f"{row.name}: {row.proof.grade}, {row.proof.seconds:.2f} s"
-            more = f": {row.proof.reason} {' '.join(row.lacking)}" if row.proof.reason else ""
-            sys.stdout.write(f"{text}{more}\n")
+            reason = f": {row.proof.reason} {' '.join(row.lacking)}" if row.proof.reason else ""
+            sys.stdout.write(f"{text}{reason}\n")
     sys.stdout.writelines(_summary(rows))
     return 0
 
@@ -88,7 +104,7 @@ def _of_example(name: str, example: Example, seconds: float) -> Row:
 
 
 def _lacking(before: onnx.ModelProto, after: onnx.ModelProto) -> tuple[str, ...]:
-    """Operators without a denotation that the models have in different numbers."""
+    """Operators without a denotation that one model has more often than the other."""
     first, second = (Counter(_operators(model)) for model in (before, after))
     keys = {*(first - second), *(second - first)}
     return tuple(sorted(key[1] for key in keys if key not in DENOTATIONS and key[1] not in DEFINED))
@@ -110,7 +126,7 @@ def _of_model(path: Path, most: int) -> Iterator[Row]:
 
     def listen(application: Application) -> None:
         if not application.matched:
-            return  # a pass over the model, which is proved by its values
+            return  # a pass over the model, not a pattern; it has a proof of its own
         counts[application.pattern.name()] += 1
         if counts[application.pattern.name()] <= most:
             observer(application)
@@ -130,10 +146,10 @@ def _summary(rows: Iterable[Row]) -> Iterator[str]:
     yield f"{len(rows)} rewrites, {len(rows) - len(unproved)} proved\n"
     yield from (f"{grades[grade]:6} {grade}\n" for grade in GRADES)
     from_zero = sum(row.proof.is_proved and not row.proof.smallest_size for row in rows)
-    yield f"{from_zero:6} for sizes from 0\n"
-    yield "reasons\n"
+    yield f"{from_zero:6} proved for all sizes from 0\n"
+    yield "reasons of rewrites that are not proved\n"
     yield from _listed(Counter(row.reason for row in unproved))
-    yield "operators without a denotation that only one side has, or more often\n"
+    yield "operators without a denotation in these rewrites\n"
     yield from _listed(Counter(name for row in unproved for name in row.lacking))
 
 

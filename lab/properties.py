@@ -1,9 +1,9 @@
-"""Draw graphs until stopped, with fresh randomness.
+"""Optimize random graphs until interrupted, and keep those that fail: ``make fuzz`` or ``python -m
+lab.properties``.
 
-Keep what fails: ``make fuzz`` or ``python -m lab.properties``.
-
-Graphs that grow from nothing alternate with examples of patterns, and with the models of a folder
-(``--models FOLDER``), in which a few things are changed at random.
+Hypothesis generates the graphs with a new seed in each round. Rounds of graphs built from nothing
+alternate with rounds of randomly changed examples of patterns, and of randomly changed models of a
+folder (``--models FOLDER``).
 """
 
 import argparse
@@ -24,44 +24,48 @@ from tests.properties.regressions import save
 from tests.properties.strategy import graphs
 
 _ROUND = 200
-"""Graphs that are drawn in one way before the next."""
+"""Number of graphs in a round, which come from one strategy."""
 
 
 def main() -> int:
-    """Draw until interrupted; the exit status is 1 when something was found."""
+    """Check graphs until interrupted; the exit status is 1 if one of them failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--models", type=Path, help="folder of models to change, besides the examples of patterns"
     )
-    parser.add_argument("--only", choices=("graphs", "mutants"), help="draw in one way only")
+    parser.add_argument(
+        "--only",
+        choices=("graphs", "mutants"),
+        help="only graphs built from nothing, or only changed examples and models",
+    )
     parser.add_argument("--seconds", type=float, default=float("inf"))
-    chosen = parser.parse_args()
-    drawings: list[SearchStrategy[Drawn | None]] = [] if chosen.only == "mutants" else [graphs()]
-    if chosen.only != "graphs":
-        drawings += [mutants(folder) for folder in dict.fromkeys((None, chosen.models))]
+    options = parser.parse_args()
+    strategies: list[SearchStrategy[Drawn | None]] = [] if options.only == "mutants" else [graphs()]
+    if options.only != "graphs":
+        strategies += [mutants(folder) for folder in dict.fromkeys((None, options.models))]
     logging.basicConfig(level=logging.ERROR)
     warnings.simplefilter("ignore")
-    checked, not_run, kept, start = 0, 0, [], time.monotonic()
+    graph_count, not_run, files, start = 0, 0, [], time.monotonic()
     try:
-        for drawing in itertools.cycle(drawings):
-            if time.monotonic() - start > chosen.seconds:
+        for strategy in itertools.cycle(strategies):
+            if time.monotonic() - start > options.seconds:
                 break
-            number = secrets.randbelow(2**32)
-            found = hunt(number, _ROUND, drawing)
-            checked, not_run = checked + found.graphs, not_run + found.not_run
-            if found.failure is not None:
-                kept.append(save(found.failure, found.fault))
-                sys.stdout.write(f"\nhunt {number}: {found.fault}\nkept in {kept[-1]}\n")
-            rate = checked / (time.monotonic() - start)
+            seed = secrets.randbelow(2**32)
+            outcome = hunt(seed, _ROUND, strategy)
+            graph_count, not_run = graph_count + outcome.graphs, not_run + outcome.not_run
+            if outcome.failure is not None:
+                files.append(save(outcome.failure, outcome.fault))
+                sys.stdout.write(f"\nseed {seed}: {outcome.fault}\nkept in {files[-1]}\n")
+            rate = graph_count / (time.monotonic() - start)
             sys.stdout.write(
-                f"\r{checked} graphs ({rate:.0f} a second), {not_run} that do not run, {len(kept)} "
-                "faults"
+                f"\r{graph_count} graphs ({rate:.0f} a second), {not_run} that do not run, "
+                f"{len(files)} faults"
             )
             sys.stdout.flush()
     except KeyboardInterrupt:
         pass
     sys.stdout.write("\n")
-    return 1 if kept else 0
+    return 1 if files else 0
 
 
 if __name__ == "__main__":

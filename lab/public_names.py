@@ -1,7 +1,7 @@
-"""Write the table of public names: ``python -m lab.public_names``.
+"""Write `xoptim/facts/public_names.py`, the table of public names: ``python -m lab.public_names``.
 
-Packages list their names as imports for type checkers; the table has them as data, since an
-application may have no sources.
+Packages list their names as imports for type checkers. The table has these names as data, because
+an installed application may not contain the sources.
 """
 
 import ast
@@ -62,7 +62,7 @@ def table() -> dict[str, dict[str, str]]:
 
 
 def text() -> str:
-    """The content of the file."""
+    """The content of the file `FILE`."""
     return _HEAD + pprint.pformat(table(), width=99, sort_dicts=False) + "\n"
 
 

@@ -1,10 +1,11 @@
-"""Which workarounds of onnxruntime's defects are still needed with the installed onnxruntime.
+"""Test which workarounds for defects of onnxruntime are still needed with the installed version.
 
 Run as ``python -m lab.workarounds`` (`make workarounds`); `make nightly` does it with the nightly
-build. A rewrite declares its defect in its class attribute ``onnxruntime``, and its examples show
-it, or those of `MODELS`; `REFUSALS` lists defects that rewrites avoid. A child process runs each
-model with onnxruntime's own optimizations and without: the defect is there when it ends, fails or
-gets other numbers.
+build. A rewrite that works around a defect declares the versions with the defect in its class
+attribute ``onnxruntime``. Its examples or those of `MODELS` show the defect. `REFUSALS` lists
+defects that rewrites avoid. A child process runs each model with ORT graph optimizations and
+without them. The defect is there if the process crashes, or the optimized run fails or gives other
+numbers.
 """
 
 import subprocess
@@ -30,12 +31,18 @@ from xoptim.verification.runs.session import Value
 DEFECT: Final = 3
 """Exit status of a child process whose results are wrong."""
 _PYTHON_ERROR: Final = 1
-_TOLERANCE: Final = 1e-2  # of float16; wrong results differ by more
-_MOST: Final = 8  # feeds of one model
+_TOLERANCE: Final = 1e-2  # enough for float16; wrong results differ by more
+_MAX_FEEDS: Final = 8  # sets of inputs for one model
 
 
 class Workaround(NamedTuple):
-    """Code that works around a defect of some versions, and models that show the defect."""
+    """A workaround for a defect of onnxruntime.
+
+    Attributes:
+        place: name of the rewrite, or the place of the code.
+        versions: versions with the defect, such as ``<1.33``.
+        models: examples whose models before the rewrite show the defect.
+    """
 
     place: str
     versions: str
@@ -95,7 +102,7 @@ def workarounds() -> list[Workaround]:
 
 
 def has_defect(example: Example) -> bool:
-    """Whether the installed onnxruntime does not run the model before a rewrite correctly.
+    """Whether the installed onnxruntime runs the ``before`` model of an example incorrectly.
 
     Raises `RuntimeError` when the example itself is wrong.
     """
@@ -111,13 +118,14 @@ def has_defect(example: Example) -> bool:
 
 
 def is_correct(example: Example) -> bool:
-    """Whether the model before a rewrite computes the same with all optimizations as without.
+    """Whether the ``before`` model of an example computes the same with ORT graph optimizations as
+    without them.
 
-    It may end the process. Sizes that the model refuses without optimizations, such as 0, do not
-    count. Raises `RuntimeError` when it refuses all.
+    A run may crash the process. Inputs on which the model fails without optimizations, such as
+    those with a dimension of size 0, are skipped. Raises `RuntimeError` when it fails on all.
     """
     model = parse(example.before, example.opset, example.domains)
-    all_feeds = islice(make_all_feeds(model, example.ranges, special="finite"), _MOST)
+    all_feeds = islice(make_all_feeds(model, example.ranges, special="finite"), _MAX_FEEDS)
     is_same = [answer for feeds in all_feeds if (answer := _is_same(model, feeds)) is not None]
     if not is_same:
         raise RuntimeError(f"the model does not run: {example.before}")
@@ -125,35 +133,39 @@ def is_correct(example: Example) -> bool:
 
 
 def _is_same(model: onnx.ModelProto, feeds: Mapping[str, Value]) -> bool | None:
+    """Whether the optimized run gives the same; ``None`` if the run without optimizations fails."""
+    # onnxruntime's errors have no common base but Exception
     try:
         expected = run(model, feeds)
-    except Exception:  # see below
+    except Exception:
         return None
     try:
-        found = run(model, feeds, optimized=True)
-    except Exception:  # the classes of onnxruntime's errors have no other common base
+        outputs = run(model, feeds, optimized=True)
+    except Exception:
         return False
     return all(
         np.allclose(a, b, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True)
-        for a, b in zip(expected, found, strict=True)
+        for a, b in zip(expected, outputs, strict=True)
     )
 
 
 def oldest_supported(package: str = "onnxruntime") -> Version:
     """The oldest version of a package that xoptim supports."""
-    required = map(Requirement, requires("xoptim") or ())
-    found = next(each for each in required if each.name == package and each.marker is None)
-    return Version(next(each.version for each in found.specifier if each.operator == ">="))
+    requirements = map(Requirement, requires("xoptim") or ())
+    requirement = next(
+        entry for entry in requirements if entry.name == package and entry.marker is None
+    )
+    return Version(next(bound.version for bound in requirement.specifier if bound.operator == ">="))
 
 
 def judgement(
     versions: str, installed: Version, oldest: Version, is_there: bool
 ) -> tuple[bool, str]:
-    """Whether a declaration is right as it is, and what to say about the workaround.
+    """Whether the declared versions are right, and a text about the workaround.
 
     Args:
         versions: the versions that are declared to have the defect.
-        installed: the version that was asked.
+        installed: the version that was tested.
         oldest: the oldest version that xoptim supports.
         is_there: whether the installed version has the defect.
     """
@@ -166,10 +178,10 @@ def judgement(
     if is_declared:
         return False, f"{installed} does not have the defect: declare less than {versions}"
     if oldest not in declared:
-        return False, "can go: no supported version has the defect"
+        return False, "can be removed: no supported version has the defect"
     return (
         True,
-        f"gone in {installed}; can go when {oldest} and others {versions} are not supported",
+        f"fixed in {installed}; needed while xoptim supports {oldest} and others {versions}",
     )
 
 
@@ -177,10 +189,11 @@ def main() -> int:
     """Print a line for each workaround; returns 1 when a declaration must change."""
     installed, oldest = Version(version("onnxruntime")), oldest_supported()
     status = 0
-    for each in workarounds():
-        is_there = any(map(has_defect, each.models))
-        is_right, text = judgement(each.versions, installed, oldest, is_there)
-        sys.stdout.write(f"{'' if is_right else '! '}{each.place} ({each.versions}): {text}\n")
+    for workaround in workarounds():
+        versions = workaround.versions
+        is_there = any(map(has_defect, workaround.models))
+        is_right, text = judgement(versions, installed, oldest, is_there)
+        sys.stdout.write(f"{'' if is_right else '! '}{workaround.place} ({versions}): {text}\n")
         status |= not is_right
     return status
 

@@ -1,8 +1,8 @@
 """Run all conformance cases, print the figures and write the page: ``make conformance`` or ``python
 -m lab.conformance``.
 
-With ``--check``, the page stays as it is, and is compared with the result of this machine, which
-may differ on another one.
+With ``--check``, the page is not written but compared with the results of this machine. Results may
+differ between machines.
 """
 
 import argparse
@@ -24,17 +24,17 @@ def main() -> int:
     parser.add_argument(
         "--check", action="store_true", help="compare the page with this machine, and write nothing"
     )
-    given = parser.parse_args()
+    options = parser.parse_args()
     logging.basicConfig(level=logging.ERROR)
-    found = sorted(map(judge, all_cases()), key=lambda outcome: outcome.case)
-    faults = [fault for outcome in found for fault in outcome.faults]
-    if given.check:
-        faults += differences(read(PAGE), tables_of(found))
+    outcomes = sorted(map(judge, all_cases()), key=lambda outcome: outcome.case)
+    faults = [fault for outcome in outcomes for fault in outcome.faults]
+    if options.check:
+        faults += differences(read(PAGE), tables_of(outcomes))
     else:
-        write(found)
+        write(outcomes)
     sys.stdout.writelines(f"{fault}\n" for fault in faults)
     sys.stdout.write(
-        f"{summary(found)}\n{'compared with' if given.check else 'written to'} {PAGE}\n"
+        f"{summary(outcomes)}\n{'compared with' if options.check else 'written to'} {PAGE}\n"
     )
     return 1 if faults else 0
 

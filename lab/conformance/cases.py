@@ -1,6 +1,4 @@
-"""The conformance cases that the onnx package carries: models, inputs, and the outputs that they
-must give.
-"""
+"""The conformance cases of the onnx package: models, inputs, and the expected outputs."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -13,9 +11,9 @@ import onnx
 from onnx import numpy_helper
 
 KINDS = ("node", "simple", "light", "pytorch-converted", "pytorch-operator")
-"""The kinds that need no download.
+"""The kinds of cases that the package contains.
 
-The models of ``real`` and of ``light`` are the same, with and without weights.
+The kind ``real`` is not among them: it downloads the models of ``light`` with trained weights.
 """
 _DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
 _LIGHT_RTOL = 2e-3
@@ -26,11 +24,12 @@ class Case(NamedTuple):
 
     Attributes:
         kind: one of `KINDS`.
-        name: of the case, unique among its kind.
+        name: name of the case, unique within its kind.
         model: the model.
-        data: pairs of inputs, in the order of the model, and of the outputs.
-        rtol: relative tolerance of the suite.
-        atol: absolute tolerance of the suite.
+        data: data sets, each a pair of the inputs and the expected outputs, in the order of the
+            model.
+        rtol: relative tolerance of the test suite.
+        atol: absolute tolerance of the test suite.
     """
 
     kind: str
@@ -50,14 +49,14 @@ class Case(NamedTuple):
 @cache
 def all_cases() -> tuple[Case, ...]:
     """Every case, sorted by kind and name."""
-    found = [*_node_cases(), *_light_cases()]
+    cases = [*_node_cases(), *_light_cases()]
     for kind in ("simple", "pytorch-converted", "pytorch-operator"):
-        found += [
+        cases += [
             _stored_case(kind, folder)
             for folder in (_DATA / kind).iterdir()
             if (folder / "model.onnx").is_file()
         ]
-    return tuple(sorted(found, key=lambda case: (KINDS.index(case.kind), case.name)))
+    return tuple(sorted(cases, key=lambda case: (KINDS.index(case.kind), case.name)))
 
 
 def with_constants(case: Case, *, spare: int) -> onnx.ModelProto | None:
@@ -68,21 +67,22 @@ def with_constants(case: Case, *, spare: int) -> onnx.ModelProto | None:
         spare: how many of the first inputs stay.
 
     Returns:
-        ``None`` when there is nothing to replace.
+        ``None`` when no input can be replaced.
     """
     feeds = case.feeds(0)
-    replaced = {n: v for n, v in list(feeds.items())[spare:] if isinstance(v, np.ndarray)}
-    if not replaced:
+    constants = {n: v for n, v in list(feeds.items())[spare:] if isinstance(v, np.ndarray)}
+    if not constants:
         return None
     model = onnx.ModelProto()
     model.CopyFrom(case.model)
-    kept = [value for value in case.model.graph.input if value.name not in replaced]
+    inputs = [value for value in case.model.graph.input if value.name not in constants]
     del model.graph.input[:]
-    model.graph.input.extend(kept)
+    model.graph.input.extend(inputs)
     model.graph.initializer.extend(
-        numpy_helper.from_array(value, name) for name, value in replaced.items()
+        numpy_helper.from_array(value, name) for name, value in constants.items()
     )
-    model.ir_version = max(model.ir_version, 4)  # before, every initializer had to be an input
+    # up to IR version 3, every initializer has to be an input
+    model.ir_version = max(model.ir_version, 4)
     return model
 
 
@@ -119,21 +119,21 @@ def _stored_case(kind: str, folder: Path) -> Case:
     return Case(kind, folder.name, model, tuple(data))
 
 
-def _read(folder: Path, what: str, values: Sequence[onnx.ValueInfoProto]) -> list[Any]:
-    found: list[Any] = []
+def _read(folder: Path, direction: str, values: Sequence[onnx.ValueInfoProto]) -> list[Any]:
+    arrays: list[Any] = []
     for number, value in enumerate(values):
-        raw = (folder / f"{what}_{number}.pb").read_bytes()
+        data = (folder / f"{direction}_{number}.pb").read_bytes()
         if value.type.HasField("sequence_type"):
-            found.append(numpy_helper.to_list(onnx.SequenceProto.FromString(raw)))
+            arrays.append(numpy_helper.to_list(onnx.SequenceProto.FromString(data)))
         elif value.type.HasField("optional_type"):
-            found.append(numpy_helper.to_optional(onnx.OptionalProto.FromString(raw)))
+            arrays.append(numpy_helper.to_optional(onnx.OptionalProto.FromString(data)))
         else:
-            found.append(numpy_helper.to_array(onnx.TensorProto.FromString(raw)))
-    return found
+            arrays.append(numpy_helper.to_array(onnx.TensorProto.FromString(data)))
+    return arrays
 
 
 def _light_cases() -> Iterator[Case]:
-    """Networks whose weights are computed; the suite feeds them a ramp from 0 to 1."""
+    """CNNs whose weights are ConstantOfShape nodes; their inputs are a ramp from 0 to 1."""
     for path in sorted((_DATA / "light").glob("*.onnx")):
         model = onnx.load(path)
         stored = {tensor.name for tensor in model.graph.initializer}

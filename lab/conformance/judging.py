@@ -1,5 +1,5 @@
-"""Runs of a conformance case: onnxruntime runs it as it is, then optimized, and with constants for
-its inputs.
+"""Run a conformance case in onnxruntime: the original, the optimized model, and both with constants
+for the inputs.
 """
 
 import re
@@ -17,12 +17,12 @@ from xoptim.testing.variant import serialized
 
 _STANDARD = ("", "ai.onnx")
 SELECTIONS = ("default", "default+onnxruntime")
-_SMALL = 1 << 20
-"""Bytes of weights and images above which the inputs of a network stay inputs."""
-_TWO_STEPS = {"bfloat16": 2**-6, "float16": 2**-9}
-"""Relative distance of a number of 16 bits to the next but one.
+_MAX_CONSTANT_BYTES = 1 << 20
+"""Maximum size of a model and its inputs for the forms in which inputs become constants."""
+_TWO_ULPS = {"bfloat16": 2**-6, "float16": 2**-9}
+"""Two units in the last place, relative to the number: the minimum relative tolerance of a type.
 
-The suite allows as much for the first type.
+The test suite of onnx allows as much for bfloat16.
 """
 MEANINGS = (
     (r"Unsupported model IR|Opset .* is under development", "version not supported"),
@@ -41,20 +41,19 @@ MEANINGS = (
     (r"crashes", "crashes"),
     (r"", "refused"),
 )
-"""Parts of messages of onnxruntime, and the reason that they show."""
+"""Regular expressions for messages of onnxruntime, and the kind of failure that they mean."""
 _SLACK = 2.0
-"""How much farther from the suite a result may be after the optimization: the order of sums depends
-on the processor.
-"""
+"""Factor of the tolerances for optimized models, as the order of sums depends on the processor."""
 
 
 class Outcome(NamedTuple):
-    """How a case went.
+    """The outcome of a case.
 
     Attributes:
-        case: kind and name.
-        dropped: why onnxruntime alone does not give the outputs of the suite; empty when it does.
-        runs: number of comparisons of an optimized model with the suite.
+        case: kind and name of the case.
+        dropped: why the original does not give the expected outputs in onnxruntime; empty when it
+            does.
+        runs: number of optimized models that were compared with the expected outputs.
         faults: what is wrong after the optimization.
     """
 
@@ -66,8 +65,9 @@ class Outcome(NamedTuple):
 
 @cache
 def outcomes(chunk: int, chunks: int) -> tuple[Outcome, ...]:
-    """Every ``chunks``-th case, from number ``chunk`` on, in one of its forms: another one in the
-    next case.
+    """The outcomes of every ``chunks``-th case, from number ``chunk`` on.
+
+    Each case is optimized in one of its forms, whose number is the number of the case.
     """
     numbers = range(chunk, len(all_cases()), chunks)
     return tuple(judge(all_cases()[number], number) for number in numbers)
@@ -78,7 +78,7 @@ def judge(case: Case, form: int | None = None) -> Outcome:
 
     Args:
         case: the case.
-        form: number of the form that is optimized, counted in a circle; all forms without one.
+        form: number of the only form to optimize, modulo the number of forms; ``None`` for all.
     """
     name = f"{case.kind}/{case.name}"
     case = case._replace(model=_lowered(case.model))
@@ -88,9 +88,9 @@ def judge(case: Case, form: int | None = None) -> Outcome:
     runs, faults, forms = 0, [], list(_forms(case))
     for title, model in forms if form is None else [forms[form % len(forms)]]:
         refused = False
-        tried: set[bytes] = set()
+        compared_models: set[bytes] = set()
         for selection in SELECTIONS:
-            fault = _optimized_fault(case, model, selection, tried)
+            fault = _optimized_fault(case, model, selection, compared_models)
             if fault and title:
                 refused = refused or bool(_reason(case, model))
             if fault and not refused:
@@ -100,17 +100,17 @@ def judge(case: Case, form: int | None = None) -> Outcome:
 
 
 def _lowered(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with the newest versions that onnxruntime accepts.
+    """The model with the newest IR version and operator set that onnxruntime accepts.
 
-    Whether it still says the same shows in its outputs.
+    A change of meaning is not excluded here: such a model does not give the expected outputs.
     """
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     while isinstance(message := RUNTIME.load(copy), str):
-        if found := re.search(r"max supported IR version: (\d+)", message):
-            copy.ir_version = int(found[1])
-        elif found := re.search(r"Opset (\d+) is under development", message):
-            version = int(found[1])
+        if ir_version := re.search(r"max supported IR version: (\d+)", message):
+            copy.ir_version = int(ir_version[1])
+        elif opset := re.search(r"Opset (\d+) is under development", message):
+            version = int(opset[1])
             for entry in copy.opset_import:
                 entry.version -= entry.domain in _STANDARD and entry.version == version
         else:
@@ -123,7 +123,7 @@ def _forms(case: Case) -> Iterable[tuple[str, onnx.ModelProto]]:
     if (
         sum(v.nbytes for v in case.feeds(0).values() if isinstance(v, np.ndarray))
         + case.model.ByteSize()
-        > _SMALL
+        > _MAX_CONSTANT_BYTES
     ):
         return
     for spare in (0, 1):
@@ -132,80 +132,82 @@ def _forms(case: Case) -> Iterable[tuple[str, onnx.ModelProto]]:
             yield (", all inputs constant", ", all inputs but one constant")[spare], model
 
 
-def _optimized_fault(case: Case, model: onnx.ModelProto, selection: str, tried: set[bytes]) -> str:
-    """The fault of a model after its optimization.
+def _optimized_fault(
+    case: Case, model: onnx.ModelProto, selection: str, compared_models: set[bytes]
+) -> str:
+    """The fault of a model after its optimization; "" if it has none.
 
-    A model that was seen before is not run again.
+    A result that is in ``compared_models``, or equal to the original, is not run again.
     """
     try:
-        smaller = xoptim.optimize(model, patterns=selection, strict=True)
-    except Exception as error:  # whatever it is, it is the finding
+        result = xoptim.optimize(model, patterns=selection, strict=True)
+    except Exception as error:  # any exception is a fault
         return f"{type(error).__name__}: {error}"
-    data = serialized(smaller)
-    if data in tried or data == serialized(model) == serialized(case.model):
+    data = serialized(result)
+    if data in compared_models or data == serialized(model) == serialized(case.model):
         return ""
-    tried.add(data)
-    return _reason(case, smaller, _SLACK)
+    compared_models.add(data)
+    return _reason(case, result, _SLACK)
 
 
 def _reason(case: Case, model: onnx.ModelProto, slack: float = 1.0) -> str:
-    """Why a model does not give the outputs of the suite, empty when it does, within ``slack``
-    times its tolerance.
+    """Why a model does not give the expected outputs, within ``slack`` times the tolerances of the
+    case; "" when it does.
     """
     loaded = RUNTIME.load(model)
     if isinstance(loaded, str):
         return _meaning(loaded)
-    wanted = {value.name for value in model.graph.input}
+    input_names = {value.name for value in model.graph.input}
     for number, (_, expected) in enumerate(case.data):
-        if number and len(wanted) < len(case.model.graph.input):
+        if number and len(input_names) < len(case.model.graph.input):
             break  # the constants are those of the first data set
-        found = RUNTIME.run(
-            loaded, {name: v for name, v in case.feeds(number).items() if name in wanted}
+        outputs = RUNTIME.run(
+            loaded, {name: v for name, v in case.feeds(number).items() if name in input_names}
         )
-        if isinstance(found, str):
-            return _meaning(found)
-        if len(expected) != len(found) or not all(
-            agree(e, f, slack * case.rtol, slack * case.atol)
-            for e, f in zip(expected, found, strict=True)
+        if isinstance(outputs, str):
+            return _meaning(outputs)
+        if len(expected) != len(outputs) or not all(
+            agree(e, a, slack * case.rtol, slack * case.atol)
+            for e, a in zip(expected, outputs, strict=True)
         ):
             return "other numbers"
     return ""
 
 
 def _meaning(message: str) -> str:
-    """A class of failures, with the words of onnxruntime where they matter."""
+    """The kind of a failure, followed by the message of onnxruntime."""
     meaning = next(text for pattern, text in MEANINGS if re.search(pattern, message))
     return f"{meaning}: {message}"
 
 
-def agree(expected: Any, found: Any, rtol: float, atol: float) -> bool:
-    """Whether a result is the one of the suite, within its tolerance."""
+def agree(expected: Any, actual: Any, rtol: float, atol: float) -> bool:
+    """Whether an output equals the expected one within the tolerances."""
     if isinstance(expected, list | tuple):
         return (
-            isinstance(found, list)
-            and len(expected) == len(found)
-            and all(agree(e, f, rtol, atol) for e, f in zip(expected, found, strict=True))
+            isinstance(actual, list)
+            and len(expected) == len(actual)
+            and all(agree(e, a, rtol, atol) for e, a in zip(expected, actual, strict=True))
         )
     if isinstance(expected, Mapping):
         return (
-            isinstance(found, Mapping)
-            and expected.keys() == found.keys()
-            and all(expected[k] == found[k] for k in expected)
+            isinstance(actual, Mapping)
+            and expected.keys() == actual.keys()
+            and all(expected[k] == actual[k] for k in expected)
         )
-    if expected is None or found is None:
-        return expected is found
-    e, f = np.asarray(expected), np.asarray(found)
-    if e.shape != f.shape:
+    if expected is None or actual is None:
+        return expected is actual
+    e, a = np.asarray(expected), np.asarray(actual)
+    if e.shape != a.shape:
         return False
-    if e.dtype.kind in "OSUT" or f.dtype.kind in "OSUT":
-        return bool(np.array_equal(e.astype(str), f.astype(str)))
-    if e.dtype != f.dtype:
+    if e.dtype.kind in "OSUT" or a.dtype.kind in "OSUT":
+        return bool(np.array_equal(e.astype(str), a.astype(str)))
+    if e.dtype != a.dtype:
         return False
-    rtol = max(rtol, _TWO_STEPS.get(e.dtype.name, 0.0))
+    rtol = max(rtol, _TWO_ULPS.get(e.dtype.name, 0.0))
     if e.dtype.isbuiltin != 1:
-        e, f = e.astype(np.float64), f.astype(np.float64)
+        e, a = e.astype(np.float64), a.astype(np.float64)
     return (
-        bool(np.allclose(f, e, rtol, atol, equal_nan=True))
+        bool(np.allclose(a, e, rtol, atol, equal_nan=True))
         if e.dtype.kind in "fc"
-        else bool(np.array_equal(e, f))
+        else bool(np.array_equal(e, a))
     )

@@ -1,5 +1,5 @@
-"""The page about the conformance cases: the number that pass, and those that onnxruntime alone does
-not get right.
+"""The page about the conformance cases: how many pass, and which ones onnxruntime gets wrong
+without xoptim.
 """
 
 from collections import Counter
@@ -27,11 +27,11 @@ def versions() -> str:
 def tables_of(outcomes: Sequence[Outcome]) -> dict[str, Table]:
     """The tables of the page: numbers of cases by kind, and the cases that cannot be tested."""
     kinds = {o.case: o.case.partition("/")[0] for o in outcomes}
-    right = [o for o in outcomes if not o.dropped]
+    testable = [o for o in outcomes if not o.dropped]
     counts = (
         Counter(kinds.values()),
-        Counter(kinds[o.case] for o in right),
-        Counter(kinds[o.case] for o in right if not o.faults),
+        Counter(kinds[o.case] for o in testable),
+        Counter(kinds[o.case] for o in testable if not o.faults),
     )
     rows = [[kind, *(str(count[kind]) for count in counts)] for kind in KINDS]
     rows.append(["all", *(str(count.total()) for count in counts)])
@@ -52,17 +52,19 @@ def write(outcomes: Sequence[Outcome]) -> None:
 
 def summary(outcomes: Sequence[Outcome]) -> str:
     """The figures in a line."""
-    right = [o for o in outcomes if not o.dropped]
+    testable = [o for o in outcomes if not o.dropped]
     faults = sum(len(o.faults) for o in outcomes)
     return (
-        f"{len(outcomes)} cases, {len(right)} right without optimization, of those "
-        f"{sum(not o.faults for o in right)} right after it; {sum(o.runs for o in outcomes)} "
+        f"{len(outcomes)} cases, {len(testable)} right without optimization, of those "
+        f"{sum(not o.faults for o in testable)} right after it; {sum(o.runs for o in outcomes)} "
         f"comparisons, {faults} failed"
     )
 
 
 def differences(shown: Mapping[str, Table], wanted: Mapping[str, Table]) -> list[str]:
-    """The cases for which two pages give another reason, and the totals when they differ."""
+    """The cases that are skipped for different reasons in two sets of tables, and the number of
+    cases if it differs.
+    """
     first, second = map(_listed, (shown, wanted))
     return [
         f"{case}: {first.get(case, 'right')} on the page, {second.get(case, 'right')} here"
@@ -72,6 +74,6 @@ def differences(shown: Mapping[str, Table], wanted: Mapping[str, Table]) -> list
 
 
 def _listed(tables: Mapping[str, Table]) -> dict[str, str]:
-    """The reason of each case that is left out, and the number of cases, called ``all``."""
+    """The reason of each skipped case, and the number of all cases as ``all``."""
     cases = {row["case"]: row["reason"] for row in tables[SKIPPED].dictionaries()}
     return {**cases, "all": tables[KINDS_TABLE].rows[-1][1]}

@@ -15,14 +15,17 @@ CONSTANTS: Final = (0.0, 1.0, -1.0, 2.0)
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to call an operator: its attributes, and the values of its last operands."""
+    """The parameters of a call of an operator: its attributes, and its last operands if they are
+    constants such as axes or a shape.
+    """
 
     attributes: tuple[tuple[str, Any], ...] = ()
     operands: tuple[tuple[int, ...] | int, ...] = ()
 
 
-def _ways(name: str, values: Iterable[Any], **others: Any) -> tuple[Way, ...]:
-    return tuple(Way(((name, value), *others.items())) for value in values)
+def _ways(name: str, values: Iterable[Any]) -> tuple[Way, ...]:
+    """Calls with each of these values of an attribute."""
+    return tuple(Way(((name, value),)) for value in values)
 
 
 _PLAIN: Final = (Way(),)
@@ -95,7 +98,7 @@ OPERATORS: Final[Mapping[str, tuple[int, tuple[Way, ...]]]] = {
     **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"), (1, _AXES)),
     "CumSum": (1, (Way((), (-1,)),)),
 }
-"""Operators of expressions: the number of computed operands, and the ways to call each."""
+"""The operators of expressions: the number of variable operands, and the parameters to try."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +106,10 @@ class Term:
     """An expression.
 
     Attributes:
-        op_type: operator; empty for an operand or a number.
-        way: how it is called.
+        op_type: operator; empty for an input or a number.
+        way: parameters of the call.
         parts: the operands.
-        name: of an operand from outside, or the text of a number.
+        name: name of an input, or the text of a number; empty for a call.
     """
 
     op_type: str = ""
@@ -116,49 +119,51 @@ class Term:
 
     @property
     def is_operand(self) -> bool:
-        """Whether it is an operand from outside."""
+        """Whether this is an input of the expression, not a number or a call."""
         return not self.op_type and self.name[0].isalpha()
 
     def nodes(self) -> frozenset[Term]:
-        """The calls inside, equal ones once."""
-        return frozenset(each for each in ordered(self) if each.op_type)
+        """The calls of the expression, each once."""
+        return frozenset(term for term in ordered(self) if term.op_type)
 
     def __str__(self) -> str:
         if not self.op_type:
             return self.name
         settings = [
-            str(list(each) if isinstance(each, tuple) else each) for each in self.way.operands
+            str(list(operand) if isinstance(operand, tuple) else operand)
+            for operand in self.way.operands
         ]
         settings += [f"{name}={value}" for name, value in self.way.attributes]
         return f"{self.op_type}({', '.join((*map(str, self.parts), *settings))})"
 
 
 def parsed(form: str) -> ast.expr | None:
-    """The expression of a form.
+    """The syntax tree of a form of `mining`, with values that are read twice substituted.
 
-    ``None`` if it has several results, or operators of other domains.
+    ``None`` if the form has several results, or is not an expression of Python.
     """
     try:
-        *shared, last = ast.parse(form.replace("::", "__")).body
+        *assignments, result = ast.parse(form.replace("::", "__")).body
     except SyntaxError:
         return None
-    known: dict[str, ast.expr] = {}
+    values: dict[str, ast.expr] = {}
 
-    class Put(ast.NodeTransformer):
+    class Substitution(ast.NodeTransformer):
         def visit_Name(self, node: ast.Name) -> ast.expr:
-            return known.get(node.id, node)
+            return values.get(node.id, node)
 
-    for each in shared:
-        if not (isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name)):
+    for statement in assignments:
+        if not (isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)):
             return None
-        known[each.targets[0].id] = Put().visit(each.value)
-    return Put().visit(last.value) if isinstance(last, ast.Expr) else None
+        values[statement.targets[0].id] = Substitution().visit(statement.value)
+    return Substitution().visit(result.value) if isinstance(result, ast.Expr) else None
 
 
 def terms(tree: ast.expr) -> Iterator[Term]:
-    """The expressions of a form, for all ways to call its operators.
+    """The expressions of a syntax tree, for all parameters of its calls.
 
-    Numbers other than `CONSTANTS` are operands.
+    Numbers other than `CONSTANTS` become inputs, such as ``k3``. There is no expression if an
+    operator is not in `OPERATORS`.
     """
     if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id in OPERATORS:
         count, ways = OPERATORS[tree.func.id]
@@ -174,18 +179,20 @@ def terms(tree: ast.expr) -> Iterator[Term]:
 
 
 def renamed(term: Term) -> Term:
-    """The same expression with its operands named ``a``, ``b``, ... in order, so that expressions
-    share their right sides.
+    """The same expression with its inputs named ``a``, ``b``, ... in order of their first use.
+
+    Equal expressions are then equal terms, and expressions of as many inputs share a table of right
+    sides.
     """
     names: dict[str, str] = {}
 
-    def copied(each: Term) -> Term:
-        if each.op_type:
-            return Term(each.op_type, each.way, tuple(map(copied, each.parts)))
+    def copied(node: Term) -> Term:
+        if node.op_type:
+            return Term(node.op_type, node.way, tuple(map(copied, node.parts)))
         return (
-            Term(name=names.setdefault(each.name, chr(ord("a") + len(names))))
-            if each.is_operand
-            else each
+            Term(name=names.setdefault(node.name, chr(ord("a") + len(names))))
+            if node.is_operand
+            else node
         )
 
     return copied(term)
@@ -193,7 +200,7 @@ def renamed(term: Term) -> Term:
 
 def ordered(term: Term) -> list[Term]:
     """An expression and its parts, operands first, each once."""
-    found: dict[Term, None] = {}
+    parts: dict[Term, None] = {}
     for part in term.parts:
-        found.update(dict.fromkeys(ordered(part)))
-    return [*found, term]
+        parts.update(dict.fromkeys(ordered(part)))
+    return [*parts, term]

@@ -1,10 +1,11 @@
-"""Subgraphs of a few connected nodes that occur most often in models.
+"""List the subgraphs of a few connected nodes that occur most often in models.
 
     python -m lab.discovery.mine optimized/*.onnx
     python -m lab.discovery.mine optimized/*.onnx --size 3 --top 100000 --json > mined.json
 
 A form is the expression of a subgraph without attributes: small letters are computed values,
-capital letters constants. In places that are exclusive, nothing else reads the results inside.
+capital letters constants. The column *exclusive* counts the places where no other node reads an
+intermediate result of the subgraph.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The subgraphs of a few nodes that occur most often in models, by the expression that they
+"""Find the subgraphs of a few nodes that occur most often in models, by the expression that they
 compute.
 """
 
@@ -20,12 +20,12 @@ from xoptim.graph.node import Node
 from xoptim.graph.sources import Source
 from xoptim.operators.registry import is_commutative
 
-_MOST_ORDERED: Final = 3
-"""Operands of a commutative operator with more than these are taken in the order of the node."""
+_MAX_PERMUTED: Final = 3
+"""Maximum number of operands of a commutative operator whose orders are all tried."""
 
 
 class Leaf(NamedTuple):
-    """An operand from outside: a ``value``, ``constant`` or ``text``.
+    """An operand from outside of the subgraph: a ``value``, ``constant`` or ``text``.
 
     Equal values and constants have equal keys; the key of a text is the text to show.
     """
@@ -35,7 +35,9 @@ class Leaf(NamedTuple):
 
 
 class Inner(NamedTuple):
-    """An operand that a node of the subgraph computes: its place, and the number of its result."""
+    """An operand that a node of the subgraph computes: ``place`` is the index of the node, and
+    ``output`` the index of the result.
+    """
 
     place: int
     output: int
@@ -50,26 +52,26 @@ class PieceCall(NamedTuple):
 
 
 Piece = tuple[PieceCall, ...]
-"""The nodes of a subgraph, producers before their readers."""
+"""The nodes of a subgraph, producers before their consumers."""
 
 
 def canonical(piece: Piece) -> str:
     """The form of a subgraph.
 
-    Of all texts for all orders of the results, and of the operands of commutative operators, the
-    least one.
+    It is the lexicographically smallest text, over all orders of the results and of the operands of
+    commutative operators.
     """
-    read = {
+    producers = {
         operand.place for call in piece for operand in call.operands if isinstance(operand, Inner)
     }
-    results = [place for place in range(len(piece)) if place not in read]
+    results = [place for place in range(len(piece)) if place not in producers]
     orders = list(product(*map(_orders, piece)))
     return min(_Text(calls).of(ends) for ends in permutations(results) for calls in orders)
 
 
 def _orders(call: PieceCall) -> Sequence[PieceCall]:
     """A call with its operands in all orders that compute the same."""
-    if len(call.operands) > _MOST_ORDERED or not is_commutative(call.op_type, call.domain):
+    if len(call.operands) > _MAX_PERMUTED or not is_commutative(call.op_type, call.domain):
         return (call,)
     orders = dict.fromkeys(permutations(call.operands))
     return [call._replace(operands=operands) for operands in orders]
@@ -91,9 +93,9 @@ class _Text:
         self._lines: list[str] = []
 
     def of(self, results: Sequence[int]) -> str:
-        """The expressions of values that are read more than once, then of the results."""
-        last = [self._call(place) for place in results]
-        return "; ".join((*self._lines, *last))
+        """The text: assignments of values that are read more than once, then the results."""
+        expressions = [self._call(place) for place in results]
+        return "; ".join((*self._lines, *expressions))
 
     def _call(self, place: int) -> str:
         call = self._calls[place]
@@ -117,7 +119,7 @@ class _Text:
         if self._uses[place] == 1:
             return self._call(place)
         if place not in self._shared:
-            text = self._call(place)  # names what it reads first
+            text = self._call(place)  # first, as it adds the assignments of its own operands
             self._shared[place] = f"t{len(self._shared) + 1}"
             self._lines.append(f"{self._shared[place]} = {text}")
         return self._shared[place]
@@ -125,18 +127,19 @@ class _Text:
 
 def _letter(number: int, first: str) -> str:
     """``a`` to ``z``, then ``a1`` to ``z1``, and so on."""
-    rounds, place = divmod(number, 26)
-    return chr(ord(first) + place) + (str(rounds) if rounds else "")
+    suffix, index = divmod(number, 26)
+    return chr(ord(first) + index) + (str(suffix) if suffix else "")
 
 
 _BOOL: Final = onnx.TensorProto.BOOL
 MOST_NODES: Final = 5
 """Maximum nodes of a subgraph: each further one makes two to four times as many subgraphs."""
-_MOST_LINKS: Final = 8
-"""A result with more readers, or a node that reads more results, links nothing: it would link them
-in all combinations.
+_MAX_LINKS: Final = 8
+"""Maximum number of consumers of a node, and of producers of a node, that count as connected.
+
+With more of them, there would be a subgraph for each combination.
 """
-_MOST_SUBGRAPHS: Final = 1_000_000
+_MAX_SUBGRAPHS: Final = 1_000_000
 """Maximum subgraphs of one graph, divided equally among the nodes at which a search starts."""
 
 
@@ -151,22 +154,30 @@ class Motif(JsonResult):
     # number, an operand that is left out as ``_``
     form: str
     nodes: int
-    model: str  # a model with such a place, the first one that was given
-    # the nodes of a place in it, by name, or by their first result if they have none
+    model: str  # the first model in which the form occurs
+    # the nodes of the first place in this model: their names, or their first results
     place: tuple[str, ...]
     count: int = 0  # number of places, which may overlap
-    exclusive: int = 0  # number of places where nothing else reads the results inside
-    models: int = 0
+    exclusive: int = 0  # number of places where no other node reads an intermediate result
+    models: int = 0  # number of models in which the form occurs
 
 
 def mine(models: Iterable[Any], size: int = MOST_NODES) -> list[Motif]:
-    """Find the connected subgraphs of models, and count those of one form together: largest first,
-    then most frequent first.
+    """Find the connected subgraphs of models, and count them by form.
 
-    Two nodes are connected when one reads a result of the other. Nodes of branches, loops and local
-    functions count too; no subgraph reaches beyond such a body, or has more than ``size`` nodes,
-    from 2 to `MOST_NODES`. Files are read one after the other. Raises `ModelError` when a model
-    cannot be read.
+    Two nodes are connected when one reads a result of the other. Branches, loop bodies and local
+    functions are searched as well; no subgraph crosses the border of such a body. Files are read
+    one after the other.
+
+    Args:
+        models: models or their files.
+        size: maximum number of nodes of a subgraph, from 2 to `MOST_NODES`.
+
+    Returns:
+        The forms with most nodes first; those of as many nodes by frequency.
+
+    Raises:
+        ModelError: a model cannot be read.
     """
     motifs: dict[str, Motif] = {}
     forms: dict[tuple[int, ...], str] = {}
@@ -197,19 +208,21 @@ def mine(models: Iterable[Any], size: int = MOST_NODES) -> list[Motif]:
 class _Links:
     """The nodes of a graph, numbered in its order, and which of them are connected.
 
-    Its Constant nodes count as constants.
+    Constant nodes are operands, and have no number.
 
-    ``words`` numbers operators and kinds of operands, the same for all graphs.
+    Args:
+        graph: the graph.
+        words: numbers of operators and kinds of operands, shared by all graphs and extended here.
     """
 
     def __init__(self, graph: Graph, words: dict[Hashable, int]) -> None:
         self._graph = graph
         self._nodes = [node for node in graph.nodes if node.domain or node.op_type != "Constant"]
         numbers = {node: number for number, node in enumerate(self._nodes)}
-        self._made = {
-            name: (numbers[node], place)
+        self._producers = {
+            name: (numbers[node], index)
             for node in self._nodes
-            for place, name in enumerate(node.output)
+            for index, name in enumerate(node.output)
             if name
         }
         self._readers = [
@@ -224,17 +237,19 @@ class _Links:
         self._kinds: dict[str, tuple[str, str]] = {}
         self._results = [
             [
-                (values.setdefault(name, len(values)), place)
-                for place, name in enumerate(node.output)
+                (values.setdefault(name, len(values)), index)
+                for index, name in enumerate(node.output)
                 if name
             ]
             for node in self._nodes
         ]
         self._rows = [self._row(node, values, words) for node in self._nodes]
         for number, node in enumerate(self._nodes):
-            producers = sorted({self._made[name][0] for name in node.input if name in self._made})
-            for producer in producers if len(producers) <= _MOST_LINKS else ():
-                if len(self._readers[producer]) <= _MOST_LINKS:
+            producers = sorted(
+                {self._producers[name][0] for name in node.input if name in self._producers}
+            )
+            for producer in producers if len(producers) <= _MAX_LINKS else ():
+                if len(self._readers[producer]) <= _MAX_LINKS:
                     self._neighbours[producer].append(number)
                     self._neighbours[number].append(producer)
 
@@ -248,31 +263,34 @@ class _Links:
         before (the enumeration of Wernicke, "Efficient detection of network motifs", 2006).
         """
         if self._nodes:
-            limit = max(_MOST_SUBGRAPHS // len(self._nodes), 1)
+            limit = max(_MAX_SUBGRAPHS // len(self._nodes), 1)
             for first in range(len(self._nodes)):
-                later = [number for number in self._neighbours[first] if number > first]
-                yield from islice(self._grown((first,), later, {first, *later}, size), limit)
+                neighbors = [number for number in self._neighbours[first] if number > first]
+                grown = self._grown((first,), neighbors, {first, *neighbors}, size)
+                yield from islice(grown, limit)
 
     def _grown(
-        self, chosen: tuple[int, ...], neighbors: list[int], seen: set[int], size: int
+        self, subgraph: tuple[int, ...], neighbors: list[int], excluded: set[int], size: int
     ) -> Iterator[tuple[int, ...]]:
-        for place, number in enumerate(neighbors):
-            larger = (*chosen, number)
-            yield tuple(sorted(larger))
-            if len(larger) < size:
+        """All larger subgraphs: ``subgraph`` with one of the neighbors, and what grows from it.
+
+        ``excluded`` has the nodes of the subgraph and all nodes that were its neighbors before.
+        """
+        for index, number in enumerate(neighbors):
+            larger_subgraph = (*subgraph, number)
+            yield tuple(sorted(larger_subgraph))
+            if len(larger_subgraph) < size:
                 new_neighbors = [
                     neighbor
                     for neighbor in self._neighbours[number]
-                    if neighbor > chosen[0] and neighbor not in seen
+                    if neighbor > subgraph[0] and neighbor not in excluded
                 ]
-                remaining = [*neighbors[place + 1 :], *new_neighbors]
-                yield from self._grown(larger, remaining, {*seen, *new_neighbors}, size)
+                candidates = [*neighbors[index + 1 :], *new_neighbors]
+                all_excluded = {*excluded, *new_neighbors}
+                yield from self._grown(larger_subgraph, candidates, all_excluded, size)
 
     def key(self, places: tuple[int, ...]) -> tuple[int, ...]:
-        """Numbers that are equal for subgraphs of equal `piece`.
-
-        Found much faster than the piece itself.
-        """
+        """A key that is equal for subgraphs of an equal `piece`, and much faster to compute."""
         local: dict[int, int] = {}
         for place, number in enumerate(places):
             for value, output in self._results[number]:
@@ -297,7 +315,7 @@ class _Links:
     def _call(self, node: Node, inside: Mapping[int, int], leaves: dict[str, Leaf]) -> PieceCall:
         operands: list[Leaf | Inner] = []
         for name in node.input:
-            number, output = self._made.get(name, (-1, 0))
+            number, output = self._producers.get(name, (-1, 0))
             kind, text = self._kind(name)
             operands.append(
                 Inner(inside[number], output)
@@ -309,9 +327,9 @@ class _Links:
     def _row(
         self, node: Node, values: dict[str, int], words: dict[Hashable, int]
     ) -> tuple[int, list[tuple[int, int]]]:
-        """The number of the operator, and for each operand the number of its kind and its own.
+        """The number of the operator, and for each operand the numbers of its kind and its value.
 
-        Its own number is -1 if the kind says all.
+        The number of the value is -1 for a kind that has a text, such as a scalar constant.
         """
         operands = []
         for name in node.input:
@@ -321,7 +339,7 @@ class _Links:
         return words.setdefault((node.domain, node.op_type, len(operands)), len(words)), operands
 
     def _kind(self, name: str) -> tuple[str, str]:
-        """The kind of a leaf, and its text if it is not named by a letter."""
+        """The kind of an operand, and its text if no letter stands for it."""
         if name not in self._kinds:
             self._kinds[name] = self._find_kind(name)
         return self._kinds[name]
@@ -337,11 +355,12 @@ class _Links:
         return "text", f"{float(tensor.numpy().item()):g}"
 
     def are_exclusive(self, places: tuple[int, ...]) -> bool:
-        """Whether nothing but these nodes reads the results that they read themselves."""
+        """Whether no other node, subgraph or graph output reads the intermediate results."""
         inside = set(places)
-        read = (number for number in places if not inside.isdisjoint(self._readers[number]))
+        producers = (number for number in places if not inside.isdisjoint(self._readers[number]))
         return all(
-            self._readers[number] <= inside and not self._is_read_outside[number] for number in read
+            self._readers[number] <= inside and not self._is_read_outside[number]
+            for number in producers
         )
 
     def names(self, places: tuple[int, ...]) -> tuple[str, ...]:

@@ -1,16 +1,17 @@
-"""The search for rewrites: small expressions that models contain, and cheaper ones that compute the
+"""Search for rewrites: small expressions that models contain, and smaller ones that compute the
 same.
 
-Left sides are the forms that `mine` finds, with one result and operators of `OPERATORS`;
-attributes, which forms do not have, are tried in turn. Right sides are all expressions of fewer
-nodes, at most two, over the same operands and the constants 0, 1, -1 and 2, grown by one node at a
-time; of those that compute the same numbers the first one is kept. onnxruntime computes every node,
-one kernel at a time. A pair that agrees on random numbers is then compared on all types, on special
-values (NaN, infinities, -0, the ends of the type), on operands that are broadcast, of one element,
-and empty: this decides its exactness, or drops it.
+Left sides are the forms that `mine` finds, with one result and operators of `OPERATORS`. Forms have
+no attributes, so all attributes of `OPERATORS` are tried. Right sides are all expressions of fewer
+nodes, at most two, over the same inputs and the constants 0, 1, -1 and 2. They grow by one node at
+a time; of those that compute the same numbers the first one is kept. onnxruntime computes each node
+in a session of its own.
 
-Equality on samples is evidence, not a verification: a rewrite that is found here becomes a pattern
-only with a reason why it is right.
+A pair that agrees on random numbers is then compared for all types: on special values (NaN,
+infinities, -0, the type's limits), and on inputs that broadcast, have one element, or have a
+dimension of size 0. This determines its exactness, or drops the pair.
+
+Equality on samples is no proof: a rewrite becomes a pattern only with a reason why it is right.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -55,36 +56,37 @@ class Kernels:
     def call(self, op_type: str, way: Way, operands: Sequence[Array]) -> Array | None:
         """The result; ``None`` where the operator does not take these operands."""
         if op_type in ("Div", "Pow") and operands[0].dtype.kind in "iu":
-            return None  # a division by zero ends the process
-        key = op_type, way, tuple(each.dtype for each in operands)
+            return None  # integer division by zero ends the process
+        key = op_type, way, tuple(operand.dtype for operand in operands)
         if key not in self._sessions:
             self._sessions[key] = self._session(op_type, way, operands)
         session = self._sessions[key]
         if session is None:
             return None
         try:
-            found: Array = session.run(None, {f"x{i}": each for i, each in enumerate(operands)})[0]
+            feeds = {f"x{i}": operand for i, operand in enumerate(operands)}
+            result: Array = session.run(None, feeds)[0]
         except Exception:  # shapes that do not fit; onnxruntime's errors have no common class
             return None
-        return found
+        return result
 
     def _session(
         self, op_type: str, way: Way, operands: Sequence[Array]
     ) -> onnxruntime.InferenceSession | None:
         types = {
-            f"x{i}": onnx.helper.np_dtype_to_tensor_dtype(each.dtype)
-            for i, each in enumerate(operands)
+            f"x{i}": onnx.helper.np_dtype_to_tensor_dtype(operand.dtype)
+            for i, operand in enumerate(operands)
         }
         model = model_of(Term(op_type, way, tuple(Term(name=name) for name in types)), types)
         try:
             return onnxruntime.InferenceSession(
                 model.SerializeToString(), self._options, providers=["CPUExecutionProvider"]
             )
-        except Exception:  # no kernel for the types, or none that may be called so
+        except Exception:  # no kernel for these types, or invalid attributes for them
             return None
 
     def value(self, term: Term, feeds: Mapping[str, Array], dtype: np.dtype[Any]) -> Array | None:
-        """The value of an expression; numbers have the given type."""
+        """The value of an expression, whose numbers get the type ``dtype``."""
         if not term.op_type:
             return feeds[term.name] if term.name in feeds else np.array(float(term.name), dtype)
         parts = []
@@ -103,14 +105,14 @@ _SPECIAL: Final = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0, 2.0, 0.5, -2.5
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The operands and the size of the expressions that a left side is compared with.
+    """What left sides must have in common to share a table of right sides.
 
     Attributes:
-        names: operands.
-        kinds: those that are Booleans.
-        dtype: of the others.
-        shape: of all operands, but for those that are broadcast.
-        size: most nodes of a right side, 1 or 2.
+        names: names of the inputs.
+        kinds: names of the inputs that are Boolean.
+        dtype: type of the other inputs.
+        shape: shape of all inputs that do not broadcast.
+        size: maximum number of nodes of a right side, 1 or 2.
     """
 
     names: tuple[str, ...]
@@ -122,23 +124,23 @@ class Setting:
     def random(
         self, dtype: Any, shapes: Mapping[str, tuple[int, ...]] | None = None, seed: int = 0
     ) -> dict[str, Array]:
-        """Numbers of the size of 1, and Booleans."""
+        """Random inputs: normal floats of deviation 2, integers from -5 to 5, and Booleans."""
         rng = np.random.default_rng(seed)
-        found = {}
+        feeds = {}
         for name in self.names:
             shape = (shapes or {}).get(name, self.shape)
             if name in self.kinds:
-                found[name] = rng.random(shape) < 0.5
+                feeds[name] = rng.random(shape) < 0.5
             elif np.dtype(dtype).kind in "iu":
-                found[name] = rng.integers(-5, 6, shape).astype(dtype)
+                feeds[name] = rng.integers(-5, 6, shape).astype(dtype)
             else:
-                found[name] = (2 * rng.standard_normal(shape)).astype(dtype)
-        return found
+                feeds[name] = (2 * rng.standard_normal(shape)).astype(dtype)
+        return feeds
 
     def special(self, dtype: Any) -> Iterator[dict[str, Array]]:
-        """Special values of the type, against each other.
+        """Inputs of special values in random combinations, and of special shapes.
 
-        Extremes; broadcast operands; empty axes.
+        The values include the type's limits; the shapes broadcast, or have a dimension of size 0.
         """
         limits = np.iinfo(dtype) if np.dtype(dtype).kind in "iu" else np.finfo(dtype)
         low, high = limits.min, limits.max
@@ -162,78 +164,80 @@ class Setting:
 
 
 def fingerprint(value: Array) -> bytes:
-    """Equal for results that differ by rounding only, but for a negligible share of them."""
+    """A key of a result, after rounding to 8 decimals; rarely, rounding separates close results."""
     rounded = np.round(value, 8) + 0 if value.dtype.kind == "f" else value
-    # A table has a million of them: it stores a digest in place of the numbers.
+    # A table has a million results: it stores digests in place of the numbers.
     return blake2b(
         rounded.tobytes(), digest_size=16, key=f"{value.dtype}{value.shape}".encode()
     ).digest()
 
 
 def grown(kernels: Kernels, setting: Setting) -> dict[bytes, Term]:
-    """The first expression for each result."""
+    """The table of right sides: for each fingerprint of a result the first expression."""
     leaves = [(Term(name=name), value) for name, value in setting.random(setting.dtype).items()]
     leaves += [(Term(name=f"{number:g}"), np.array(number, setting.dtype)) for number in CONSTANTS]
-    found: dict[bytes, Term] = {}
+    table: dict[bytes, Term] = {}
     for term, value in leaves:
-        found.setdefault(fingerprint(value), term)
-    last = leaves
+        table.setdefault(fingerprint(value), term)
+    operands = leaves
     for nodes in range(1, setting.size + 1):
-        new = []
-        for op_type, way, parts in _calls(last, leaves):
+        results = []
+        for op_type, way, parts in _calls(operands, leaves):
             result = kernels.call(op_type, way, [value for _, value in parts])
-            if result is not None and (key := fingerprint(result)) not in found:
-                found[key] = Term(op_type, way, tuple(term for term, _ in parts))
+            if result is not None and (key := fingerprint(result)) not in table:
+                table[key] = Term(op_type, way, tuple(term for term, _ in parts))
                 if nodes < setting.size:
-                    new.append((found[key], result))
-        last = new
-    return found
+                    results.append((table[key], result))
+        operands = results
+    return table
 
 
 def shortest(table: Mapping[bytes, Term], value: Array | None, nodes: int) -> Term | None:
-    """The expression of a table with this value and fewer nodes than given."""
-    found = None if value is None else table.get(fingerprint(value))
-    return found if found is not None and len(found.nodes()) < nodes else None
+    """The expression of a table with this value, if it has less than ``nodes`` nodes."""
+    term = None if value is None else table.get(fingerprint(value))
+    return term if term is not None and len(term.nodes()) < nodes else None
 
 
 _Valued = tuple[Term, Array]
 
 
 def _calls(
-    last: Sequence[_Valued], leaves: Sequence[_Valued]
+    values: Sequence[_Valued], leaves: Sequence[_Valued]
 ) -> Iterator[tuple[str, Way, tuple[_Valued, ...]]]:
-    """All calls with one new operand, or the same one twice, next to operands from outside and
-    numbers.
+    """All calls that read one of the values once, and leaves otherwise, or one value twice.
+
+    Calls that read numbers only are skipped.
     """
     for op_type, (count, ways) in OPERATORS.items():
-        for given in last:
-            rows = {tuple(id(each) for each in row): row for row in _rows(given, leaves, count)}
+        for value in values:
+            rows = {tuple(map(id, row)): row for row in _rows(value, leaves, count)}
             for row, way in product(rows.values(), ways):
                 if any(term.op_type or term.is_operand for term, _ in row):
                     yield op_type, way, row
 
 
-def _rows(given: _Valued, leaves: Sequence[_Valued], count: int) -> Iterator[tuple[_Valued, ...]]:
-    for place in range(count):
-        for others in product(leaves, repeat=count - 1):
-            yield (*others[:place], given, *others[place:])
+def _rows(value: _Valued, leaves: Sequence[_Valued], count: int) -> Iterator[tuple[_Valued, ...]]:
+    """Operands of a call: the value at each position, with all combinations of leaves."""
+    for index in range(count):
+        for operands in product(leaves, repeat=count - 1):
+            yield (*operands[:index], value, *operands[index:])
     if count == 2:
-        yield given, given
+        yield value, value
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rewrite that was found.
+    """A rewrite.
 
     Attributes:
-        left: what models contain.
-        right: what computes the same with fewer nodes.
-        exactness: the worst over all samples.
-        dtypes: types on which both sides run.
-        kinds: operands that are Booleans.
-        places: occurrences of the form of the left side where nothing else reads its interior
-            results.
-        models: number of models that contain it.
+        left: the expression that models contain.
+        right: an expression of fewer nodes that computes the same.
+        exactness: the worst exactness over all samples.
+        dtypes: types for which both sides run.
+        kinds: names of the inputs that are Boolean.
+        places: number of occurrences of the form of the left side, without those whose intermediate
+            results have other consumers.
+        models: number of models that contain the form.
     """
 
     left: Term
@@ -251,17 +255,17 @@ _TYPES: Final = ("float32", "float16", "float64", "int64", "int32")
 def judged(
     kernels: Kernels, setting: Setting, left: Term, right: Term
 ) -> tuple[Exactness, tuple[str, ...]] | None:
-    """How a rewrite agrees on all samples of all types on which the left side runs.
+    """The exactness of a rewrite, and the types for which the left side runs.
 
-    ``None`` where it does not.
+    ``None`` if the sides differ on random numbers, on any integers, or in a shape.
     """
     grades: list[Exactness] = []
-    ran = []
+    dtypes = []
     for name in _TYPES:
         dtype = np.dtype(name)
         for special, feeds in [
             (False, setting.random(dtype, seed=11)),
-            *((True, each) for each in setting.special(dtype)),
+            *((True, special_feeds) for special_feeds in setting.special(dtype)),
         ]:
             values = [kernels.value(side, feeds, dtype) for side in (left, right)]
             if values[0] is None:
@@ -275,9 +279,9 @@ def judged(
             ):
                 return None
             grades.append(grade or "finite")
-            ran.append(name)
+            dtypes.append(name)
     order: tuple[Exactness, ...] = ("exact", "rounding", "finite")
-    return (max(grades, key=order.index), tuple(dict.fromkeys(ran))) if ran else None
+    return (max(grades, key=order.index), tuple(dict.fromkeys(dtypes))) if dtypes else None
 
 
 def compared(a: Array, b: Array) -> Exactness | None:
@@ -286,16 +290,20 @@ def compared(a: Array, b: Array) -> Exactness | None:
         return None
     if a.dtype.kind != "f":
         return "exact" if np.array_equal(a, b) else None
-    same = (a.view(f"u{a.itemsize}") == b.view(f"u{b.itemsize}")) | (np.isnan(a) & np.isnan(b))
-    if same.all():
+    is_equal = (a.view(f"u{a.itemsize}") == b.view(f"u{b.itemsize}")) | (np.isnan(a) & np.isnan(b))
+    if is_equal.all():
         return "exact"
-    close = {2: 4e-3, 4: 1e-5, 8: 1e-12}[a.itemsize]
-    return "rounding" if np.allclose(a, b, rtol=close, atol=close, equal_nan=True) else None
+    tolerance = {2: 4e-3, 4: 1e-5, 8: 1e-12}[a.itemsize]
+    is_close = np.allclose(a, b, rtol=tolerance, atol=tolerance, equal_nan=True)
+    return "rounding" if is_close else None
 
 
 def searched(forms: Iterable[Mapping[str, Any]], most: int) -> list[Rule]:
-    """Rewrites of the forms that `mine` writes as JSON, of 2 to this many nodes, in order of the
-    forms.
+    """Rewrites of forms, in their order.
+
+    Args:
+        forms: motifs that `mine` has found, as JSON objects.
+        most: maximum number of nodes of a form.
     """
     kernels = Kernels()
     lefts: dict[Term, Mapping[str, Any]] = {}
@@ -303,22 +311,22 @@ def searched(forms: Iterable[Mapping[str, Any]], most: int) -> list[Rule]:
         tree = parsed(form["form"]) if form["nodes"] <= most and form["exclusive"] else None
         for left in map(renamed, terms(tree) if tree is not None else ()):
             lefts.setdefault(left, form)
-    waiting: dict[Setting, list[Term]] = {}
+    by_setting: dict[Setting, list[Term]] = {}
     for left in lefts:
         for setting in _settings(left):
-            waiting.setdefault(setting, []).append(left)
-    found: dict[Term, Rule] = {}
-    for setting, group in waiting.items():  # one table at a time: each takes hundreds of megabytes
+            by_setting.setdefault(setting, []).append(left)
+    rules: dict[Term, Rule] = {}
+    for setting, group in by_setting.items():  # one table at a time: each has 100s of megabytes
         table: dict[bytes, Term] = {}
         feeds = setting.random(setting.dtype)
         for left in group:
-            if left in found or kernels.value(left, feeds, setting.dtype) is None:
+            if left in rules or kernels.value(left, feeds, setting.dtype) is None:
                 continue
             table = table or grown(kernels, setting)
             right = _right_side(kernels, table, left, feeds, setting.dtype)
             verdict = None if right is None else judged(kernels, setting, left, right)
             if right is not None and verdict is not None:
-                found[left] = Rule(
+                rules[left] = Rule(
                     left,
                     right,
                     *verdict,
@@ -326,10 +334,11 @@ def searched(forms: Iterable[Mapping[str, Any]], most: int) -> list[Rule]:
                     lefts[left]["exclusive"],
                     lefts[left]["models"],
                 )
-    return [found[left] for left in lefts if left in found]
+    return [rules[left] for left in lefts if left in rules]
 
 
 def _settings(left: Term) -> Iterator[Setting]:
+    """The settings in which a left side is searched: up to three inputs, Boolean or not."""
     names = tuple(sorted({term.name for term in ordered(left) if term.is_operand}))
     shape = _SQUARE if "MatMul" in str(left) else _SHAPE
     if 0 < len(names) <= 3:
@@ -344,22 +353,22 @@ def _right_side(
     feeds: Mapping[str, Array],
     dtype: np.dtype[Any],
 ) -> Term | None:
-    """The expression that computes the same with fewer nodes.
+    """The expression of the table that computes the same as the left side with fewer nodes.
 
-    ``None`` when a part of the left side has a shorter form.
+    ``None`` if a part of the left side can be rewritten as well: that is a rule of its own.
     """
-    smaller = {
+    rewrites = {
         term: shortest(table, kernels.value(term, feeds, dtype), len(term.nodes()))
         for term in left.nodes()
     }
-    right = smaller.pop(left)
-    return None if any(smaller.values()) else right
+    right = rewrites.pop(left)
+    return None if any(rewrites.values()) else right
 
 
 def _kinds(names: Sequence[str]) -> Iterator[frozenset[str]]:
-    """Which operands are Booleans."""
-    for chosen in product((False, True), repeat=len(names)):
-        yield frozenset(name for name, each in zip(names, chosen, strict=True) if each)
+    """All choices of the inputs that are Boolean."""
+    for flags in product((False, True), repeat=len(names)):
+        yield frozenset(name for name, is_bool in zip(names, flags, strict=True) if is_bool)
 
 
 def model_of(
@@ -367,33 +376,34 @@ def model_of(
 ) -> onnx.ModelProto:
     """A model that computes an expression.
 
-    Its numbers have the type of the first operand that is not Boolean.
+    Its numbers have the type of the first input that is not Boolean.
     """
-    number = next(
-        (each for each in types.values() if each != onnx.TensorProto.BOOL), onnx.TensorProto.FLOAT
+    dtype = next(
+        (dtype for dtype in types.values() if dtype != onnx.TensorProto.BOOL),
+        onnx.TensorProto.FLOAT,
     )
     g = Graph(OPSET)
     names: dict[Term, str] = {}
-    for each in ordered(term):
-        if each.op_type:
-            operands = [*(names[part] for part in each.parts), *map(g.constant, each.way.operands)]
-            names[each] = g.add(each.op_type, *operands, **dict(each.way.attributes))
-        elif each.is_operand:
-            names[each] = g.input(*shape or (), dtype=types[each.name], name=each.name)
+    for node in ordered(term):
+        if node.op_type:
+            operands = [*(names[part] for part in node.parts), *map(g.constant, node.way.operands)]
+            names[node] = g.add(node.op_type, *operands, **dict(node.way.attributes))
+        elif node.is_operand:
+            names[node] = g.input(*shape or (), dtype=types[node.name], name=node.name)
             if shape is None:
                 g.inputs[-1].type.tensor_type.ClearField("shape")
         else:
-            names[each] = g.constant(float(each.name), onnx.helper.tensor_dtype_to_np_dtype(number))
+            names[node] = g.constant(float(node.name), onnx.helper.tensor_dtype_to_np_dtype(dtype))
     return g.model(names[term])
 
 
 def side_of(rule: Rule, term: Term, shape: Sequence[int | str]) -> onnx.ModelProto:
     """A model of one side of a rewrite."""
-    number = onnx.helper.np_dtype_to_tensor_dtype(
+    dtype = onnx.helper.np_dtype_to_tensor_dtype(
         np.dtype("float32" if "float32" in rule.dtypes else rule.dtypes[0])
     )
-    names = [each.name for each in ordered(rule.left) if each.is_operand]
-    types = {name: onnx.TensorProto.BOOL if name in rule.kinds else number for name in names}
+    names = [node.name for node in ordered(rule.left) if node.is_operand]
+    types = {name: onnx.TensorProto.BOOL if name in rule.kinds else dtype for name in names}
     return onnx.shape_inference.infer_shapes(model_of(term, types, shape), strict_mode=True)
 
 

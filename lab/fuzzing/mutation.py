@@ -1,5 +1,5 @@
-"""Changes inputs a little: protobufs by their fields, texts by their words, and both by their
-bytes.
+"""Change inputs a little: protobuf messages by their fields, texts by their words, and both by
+their bytes.
 """
 
 import random
@@ -39,8 +39,8 @@ def mutate(data: bytes, rng: random.Random, kind: str | type[Message]) -> bytes:
 
     Args:
         data: the input.
-        rng: where chance comes from.
-        kind: ``bytes``, ``text``, or what kind of protobuf it is.
+        rng: the source of randomness.
+        kind: ``bytes``, ``text``, or the class of a protobuf message.
     """
     for _ in range(rng.choice((1, 1, 1, 2, 3, 6))):
         if isinstance(kind, type) and rng.random() < 0.9:
@@ -94,21 +94,21 @@ def _mutate_message(data: bytes, rng: random.Random, kind: type[Message]) -> byt
         message.ParseFromString(data)
     except DecodeError:
         return _mutate_bytes(data, rng)
-    everything = list(_messages(message))
-    chosen = rng.choice(everything)
-    fields = chosen.DESCRIPTOR.fields
-    present = [each for each, _ in chosen.ListFields()]
-    field: Any = rng.choice(present) if present and rng.random() < 0.8 else rng.choice(fields)
-    # an enumeration without such a value, a string that is not a text
+    messages = list(_messages(message))
+    target = rng.choice(messages)
+    fields = target.DESCRIPTOR.fields
+    set_fields = [field for field, _ in target.ListFields()]
+    field: Any = rng.choice(set_fields) if set_fields and rng.random() < 0.8 else rng.choice(fields)
+    # protobuf refuses unknown values of an enumeration, and strings that are not UTF-8
     with suppress(ValueError, TypeError, IndexError):
         if _is_repeated(field):
-            _change_list(getattr(chosen, field.name), field, everything, rng)
+            _change_list(getattr(target, field.name), field, messages, rng)
         elif rng.random() < 0.2:
-            chosen.ClearField(field.name)
+            target.ClearField(field.name)
         elif field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE:
-            _copy(rng.choice(_alike(field, everything)), getattr(chosen, field.name))
+            _copy(rng.choice(_alike(field, messages)), getattr(target, field.name))
         else:
-            setattr(chosen, field.name, _value(field, getattr(chosen, field.name), everything, rng))
+            setattr(target, field.name, _value(field, getattr(target, field.name), messages, rng))
     return bytes(message.SerializeToString())
 
 
@@ -121,6 +121,7 @@ def _is_repeated(field: Any) -> bool:
 
 
 def _messages(message: Message) -> Iterator[Message]:
+    """A message and all messages in it."""
     yield message
     for field, value in message.ListFields():
         if field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE:
@@ -129,40 +130,39 @@ def _messages(message: Message) -> Iterator[Message]:
 
 
 def _copy(source: Message, target: Message) -> None:
-    """Copy a message that may be within the target, or the other way round: protobuf itself does
-    not survive that.
-    """
+    """Copy a message. One may contain the other; ``CopyFrom`` of protobuf crashes in this case."""
     raw = source.SerializeToString()
     target.Clear()
     target.MergeFromString(raw)
 
 
-def _alike(field: Any, everything: list[Message]) -> list[Message]:
-    return [m for m in everything if m.DESCRIPTOR is field.message_type]
+def _alike(field: Any, messages: list[Message]) -> list[Message]:
+    """The messages that have the type of a field."""
+    return [message for message in messages if message.DESCRIPTOR is field.message_type]
 
 
-def _change_list(items: Any, field: Any, everything: list[Message], rng: random.Random) -> None:
+def _change_list(items: Any, field: Any, messages: list[Message], rng: random.Random) -> None:
     is_message = field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE
     action = rng.randrange(5) if len(items) else 1
     if action == 0:
         del items[rng.randrange(len(items))]
     elif action == 1 and is_message:
-        _copy(rng.choice(_alike(field, everything)), items.add())
+        _copy(rng.choice(_alike(field, messages)), items.add())
     elif action == 1:
-        items.append(_value(field, None, everything, rng))
+        items.append(_value(field, None, messages, rng))
     elif action == 2:
-        moved = list(items)
-        rng.shuffle(moved)
+        shuffled_items = list(items)
+        rng.shuffle(shuffled_items)
         del items[:]
-        items.extend(moved)
+        items.extend(shuffled_items)
     elif action == 3 and is_message:
-        _copy(rng.choice(_alike(field, everything)), items[rng.randrange(len(items))])
+        _copy(rng.choice(_alike(field, messages)), items[rng.randrange(len(items))])
     elif not is_message:
         position = rng.randrange(len(items))
-        items[position] = _value(field, items[position], everything, rng)
+        items[position] = _value(field, items[position], messages, rng)
 
 
-def _value(field: Any, old: Any, everything: list[Message], rng: random.Random) -> Any:
+def _value(field: Any, old: Any, messages: list[Message], rng: random.Random) -> Any:
     kind = field.cpp_type
     if kind in (FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE):
         return rng.choice(_NUMBERS)
@@ -172,15 +172,16 @@ def _value(field: Any, old: Any, everything: list[Message], rng: random.Random) 
         if field.type == FieldDescriptor.TYPE_BYTES:
             return _mutate_bytes(old or b"abcdefgh", rng)
         return rng.choice(
-            [*_WORDS, *rng.sample(_strings(everything), k=min(8, len(_strings(everything))))]
+            [*_WORDS, *rng.sample(_strings(messages), k=min(8, len(_strings(messages))))]
         )
     return rng.choice([*_INTEGERS, rng.randrange(30)])
 
 
-def _strings(everything: list[Message]) -> list[str]:
-    found: dict[str, None] = {}
-    for message in everything:
+def _strings(messages: list[Message]) -> list[str]:
+    """The values of all string fields, each once."""
+    strings: dict[str, None] = {}
+    for message in messages:
         for field, value in message.ListFields():
             if field.type == FieldDescriptor.TYPE_STRING:
-                found.update(dict.fromkeys(value if _is_repeated(field) else (value,)))
-    return list(found)
+                strings.update(dict.fromkeys(value if _is_repeated(field) else (value,)))
+    return list(strings)

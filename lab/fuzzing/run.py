@@ -1,9 +1,9 @@
-"""Feed targets with mutated inputs until something breaks: ``python -m lab.fuzzing.run TARGET
---seconds 600``.
+"""Feed mutated inputs to targets: ``python -m lab.fuzzing.run TARGET --seconds 600``.
 
-With ``atheris`` installed (``pip install .[fuzz]``), what is mutated is guided by the code that it
-reaches. Without it, or with ``--runs``, a fixed sequence of mutations is tried. What breaks is
-written to ``--save`` and reported.
+With ``atheris`` installed (``pip install .[fuzz]``), coverage guides the mutations (libFuzzer).
+Without it, or with ``--runs``, a fixed sequence of mutations is tried. An input fails if it raises
+an error that is not meant for users, or takes too long. Failing inputs are reported and written to
+``--save``.
 """
 
 import argparse
@@ -23,69 +23,72 @@ from types import FrameType
 SLOWEST = 10
 """Seconds that one input may take."""
 LARGEST = 2048
-"""Mebibytes that one input may make the process grow by."""
+"""Mebibytes of memory that the process may use, a limit of libFuzzer."""
 REGRESSIONS = Path(__file__).parents[2] / "tests" / "fuzzing" / "regressions"
-"""Inputs that once broke something, in a folder for each target."""
+"""Inputs that failed in the past, in a folder for each target."""
 
 
 class TooSlowError(BaseException):
-    """An input takes too long. Nothing may swallow that."""
+    """An input takes too long. As a ``BaseException``, it passes every ``except Exception``."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run targets; returns how many of them broke."""
-    parser = argparse.ArgumentParser()
+    """Run targets; returns the number of inputs that failed."""
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("targets", nargs="*", metavar="TARGET")
-    parser.add_argument("--seconds", type=float, default=60, help="for all targets together")
+    parser.add_argument("--seconds", type=float, default=60, help="time for all targets together")
     parser.add_argument(
-        "--runs", type=int, default=0, help="mutations of each target, the same ones each time"
+        "--runs", type=int, default=0, help="number of inputs for each target, the same in each run"
     )
-    parser.add_argument("--seed", type=int, default=0, help="another sequence of mutations")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the mutations")
     parser.add_argument(
         "--save",
         type=Path,
         default=Path(tempfile.gettempdir()),
-        help="folder for inputs that break something",
+        help="folder for inputs that fail",
     )
-    parser.add_argument("--corpus", type=Path, help="folder for inputs that reach something new")
-    chosen = parser.parse_args(arguments)
-    if not chosen.runs and importlib.util.find_spec("atheris") is not None:
-        return _guided(chosen)
-    return _repeated(chosen)
+    parser.add_argument(
+        "--corpus", type=Path, help="folder for inputs that reach new code, with atheris"
+    )
+    options = parser.parse_args(arguments)
+    if not options.runs and importlib.util.find_spec("atheris") is not None:
+        return _guided(options)
+    return _repeated(options)
 
 
-def _repeated(chosen: argparse.Namespace) -> int:
+def _repeated(options: argparse.Namespace) -> int:
+    """Try seeds, regressions, then mutations; some mutations start from recent mutations."""
     from lab.fuzzing.mutation import mutate
     from lab.fuzzing.targets import TARGETS, feed
 
-    broken = 0
-    names = chosen.targets or list(TARGETS)
+    failure_count = 0
+    names = options.targets or list(TARGETS)
     for name in names:
-        target, rng = TARGETS[name], random.Random(f"{name} {chosen.seed}")
-        known = sorted((REGRESSIONS / name).glob("*")) if (REGRESSIONS / name).is_dir() else []
-        pool = [*target.seeds(), *(path.read_bytes() for path in known)]
-        end = monotonic() + chosen.seconds / len(names)
-        number, spoilt = 0, list[bytes]()
-        while number < chosen.runs if chosen.runs else monotonic() < end:
-            origin = rng.choice(spoilt if spoilt and rng.random() < 0.2 else pool)
+        target, rng = TARGETS[name], random.Random(f"{name} {options.seed}")
+        paths = sorted((REGRESSIONS / name).glob("*")) if (REGRESSIONS / name).is_dir() else []
+        pool = [*target.seeds(), *(path.read_bytes() for path in paths)]
+        end = monotonic() + options.seconds / len(names)
+        number, mutations = 0, list[bytes]()
+        while number < options.runs if options.runs else monotonic() < end:
+            origin = rng.choice(mutations if mutations and rng.random() < 0.2 else pool)
             data = pool[number] if number < len(pool) else mutate(origin, rng, target.kind)
             number += 1
             if number > len(pool):
-                spoilt = [*spoilt[-20:], data]
+                mutations = [*mutations[-20:], data]
             try:
                 with Limits():
                     feed(name, data)
             except (Exception, TooSlowError):
-                broken += 1
-                path = chosen.save / f"crash-{name}-{number}"
+                failure_count += 1
+                path = options.save / f"crash-{name}-{number}"
                 path.write_bytes(data)
                 sys.stdout.write(f"{name}: input {number}, {path}\n{traceback.format_exc()}\n")
         sys.stdout.write(f"{name}: {number} inputs\n")
-    return broken
+    return failure_count
 
 
 class Limits:
-    """Stops what takes too long."""
+    """Raises `TooSlowError` in a block that takes more than `SLOWEST` seconds."""
 
     def __enter__(self) -> None:
         self._before = signal.signal(signal.SIGALRM, _too_slow)
@@ -100,35 +103,37 @@ def _too_slow(_: int, __: FrameType | None) -> None:
     raise TooSlowError(f"this takes more than {SLOWEST} s")
 
 
-def _guided(chosen: argparse.Namespace) -> int:
-    """LibFuzzer ends the process when something breaks, so there is one target at a time."""
+def _guided(options: argparse.Namespace) -> int:
+    """Fuzz one target: libFuzzer ends the process at the first input that fails."""
     import atheris  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     with atheris.instrument_imports(include=["xoptim", "onnx"]):
         from lab.fuzzing.mutation import mutate
         from lab.fuzzing.targets import TARGETS, feed
 
-    (name,) = chosen.targets
+    (name,) = options.targets
     target = TARGETS[name]
 
     def one_input(data: bytes) -> None:
         feed(name, data)
 
-    def changed(data: bytes, size: int, seed: int) -> bytes:
+    def mutation(data: bytes, size: int, seed: int) -> bytes:
         rng = random.Random(seed)
         if rng.random() < 0.3:
             return bytes(atheris.Mutate(data, size))
         return mutate(data, rng, target.kind)[:size]
 
-    corpus = chosen.corpus or Path(tempfile.mkdtemp(prefix="corpus_"))
+    corpus = options.corpus or Path(tempfile.mkdtemp(prefix="corpus_"))
     corpus.mkdir(exist_ok=True, parents=True)
     for number, seed in enumerate(target.seeds()):
         (corpus / f"seed-{number}").write_bytes(seed)
-    limits = ["-handle_segv=0", "-max_len=16384", f"-timeout={SLOWEST}", f"-rss_limit_mb={LARGEST}"]
-    limits.append(f"-max_total_time={int(chosen.seconds)}")
-    places = [f"-artifact_prefix={chosen.save}/{name}-", str(corpus)]
-    known = [str(REGRESSIONS / name)] if (REGRESSIONS / name).is_dir() else []
-    atheris.Setup([sys.argv[0], *limits, *places, *known], one_input, custom_mutator=changed)
+    flags = ["-handle_segv=0", "-max_len=16384", f"-timeout={SLOWEST}", f"-rss_limit_mb={LARGEST}"]
+    flags.append(f"-max_total_time={int(options.seconds)}")
+    flags.append(f"-artifact_prefix={options.save}/{name}-")
+    folders = [str(corpus)]
+    if (REGRESSIONS / name).is_dir():
+        folders.append(str(REGRESSIONS / name))
+    atheris.Setup([sys.argv[0], *flags, *folders], one_input, custom_mutator=mutation)
     atheris.Fuzz()
     return 0
 

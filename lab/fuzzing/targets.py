@@ -1,6 +1,4 @@
-"""The targets of damaged inputs: each reads bytes, and may raise only the errors that are meant for
-users.
-"""
+"""The functions to fuzz. Each reads bytes, and may raise only errors that are meant for users."""
 
 import ast
 import atexit
@@ -71,12 +69,12 @@ SELECTIONS = (
 
 
 class Target(NamedTuple):
-    """A way into the program.
+    """A function to fuzz.
 
     Attributes:
-        run: takes one input.
-        seeds: inputs that are right, or nearly so.
-        kind: of the inputs, as for `mutate`.
+        run: the function, which takes one input.
+        seeds: returns valid and nearly valid inputs to mutate.
+        kind: kind of the inputs, as for `mutate`.
     """
 
     run: Callable[[bytes], object]
@@ -164,7 +162,7 @@ def _models() -> list[bytes]:
 
 
 def load_weights(data: bytes) -> None:
-    """The same in a folder in which there is a file of weights."""
+    """Run ``xopt MODEL --no-verify`` in a folder with a file of external weights."""
     (_folder() / "weights.bin").write_bytes(b"\0\0\x80\x3f" * 16)
     load_and_save(data)
 
@@ -205,14 +203,14 @@ def _model_texts() -> list[bytes]:
 
 
 def read_assumptions(data: bytes) -> None:
-    """The entry of assumptions in the metadata of a model, and ``--assume`` with each of them."""
+    """Assumptions in the metadata of a model, then ``--assume`` with each of them."""
     text = data.decode(errors="replace")
     model = parse(FEED)
     model.metadata_props.add(key=ENTRY, value=text)
     builder = GraphBuilder(model, optimization_options=_options())
     builder.optimize()
-    for each in text.split("; "):
-        Assumptions.of([each])
+    for assumption in text.split("; "):
+        Assumptions.of([assumption])
 
 
 ASSUMPTIONS = (
@@ -223,7 +221,7 @@ ASSUMPTIONS = (
 
 
 def read_selection(data: bytes) -> None:
-    """``--patterns`` and the words of a query, one on each further line."""
+    """``--patterns`` in the first line, and the words of a query in the others."""
     text, *words = data.decode(errors="replace").split("\n")
     select(text)
     database().query(Query(words[:1], require=words[1:2], exclude=words[2:3]))
@@ -234,7 +232,7 @@ def read_selection(data: bytes) -> None:
 
 
 def read_feeds(data: bytes) -> None:
-    """``--feeds FILE.npz``, and a run on what it holds."""
+    """``--feeds FILE.npz``, and a verification on its values."""
     path = _folder() / "feeds.npz"
     path.write_bytes(data)
     options = Comparison(values=Values(feeds=path)).read(("cpu",))
@@ -244,7 +242,7 @@ def read_feeds(data: bytes) -> None:
 
 def _archives() -> list[bytes]:
     x, i = np.arange(8, dtype=np.float32).reshape(2, 4), np.array([1, 0, 1])
-    found = []
+    archives = []
     for write, arrays in (
         (np.savez, {"x": x, "i": i}),
         (np.savez_compressed, {"x": x, "i": i}),
@@ -253,10 +251,10 @@ def _archives() -> list[bytes]:
     ):
         stream = io.BytesIO()
         write(stream, **arrays)  # type: ignore[arg-type]
-        found.append(stream.getvalue())
-    single = io.BytesIO()
-    np.save(single, x)
-    return [*found, single.getvalue()]
+        archives.append(stream.getvalue())
+    npy_stream = io.BytesIO()
+    np.save(npy_stream, x)
+    return [*archives, npy_stream.getvalue()]
 
 
 _DATA_MODELS = (
@@ -291,7 +289,7 @@ def _test_data() -> list[bytes]:
 
 
 def read_dump(data: bytes) -> None:
-    """``xopt replay FOLDER``: what stands before and behind the separator are the two models."""
+    """``xopt replay FOLDER`` with two models, which are the bytes before and after a separator."""
     folder = _folder() / "dump"
     folder.mkdir(exist_ok=True)
     before, _, after = data.partition(_SEPARATOR)
@@ -303,7 +301,7 @@ def read_dump(data: bytes) -> None:
 
 
 def _dumps() -> list[bytes]:
-    found = []
+    dumps = []
     for exactness in ("exact", "approximate", "wrong"):
         bodies = ("a = Neg(x) y = Neg(a) }", "y = Abs(x) }")
         models = [parse("agraph (float[n] x) => (float[n] y) { " + body) for body in bodies]
@@ -311,12 +309,12 @@ def _dumps() -> list[bytes]:
             onnx.helper.set_model_props(
                 model, {"xoptim.pattern": "Fuzz", "xoptim.exactness": exactness}
             )
-        found.append(_SEPARATOR.join(m.SerializeToString() for m in models))
-    return found
+        dumps.append(_SEPARATOR.join(m.SerializeToString() for m in models))
+    return dumps
 
 
 def read_settings_file(data: bytes) -> None:
-    """``--config FILE``, for two commands: to import all takes long."""
+    """``--config FILE`` for two commands only, because importing all commands is slow."""
     path = _folder() / "xoptim.toml"
     path.write_bytes(data)
     read_settings(path, {name: COMMANDS[name] for name in ("optimize", "bench")})
@@ -360,7 +358,7 @@ def read_session_settings(data: bytes) -> None:
 
 
 def write_pattern(data: bytes) -> None:
-    """``new-pattern --from MODEL``: what is written compiles, whatever names the model has."""
+    """``new-pattern --from MODEL``: the written Python parses, whatever names the model has."""
     path = _folder() / "pattern.onnx"
     path.write_bytes(data)
     model = read_proto(path)
@@ -369,14 +367,14 @@ def write_pattern(data: bytes) -> None:
 
 
 def read_requests(data: bytes) -> None:
-    """The standard input of ``xopt mcp``: lines of bounded length, each of which is JSON if it was
-    before.
+    """The standard input of ``xopt mcp``: `Requests` bounds the length of lines, and keeps JSON
+    lines valid.
     """
     stream = Requests(io.BytesIO(data))
     lines = b"".join(iter(lambda: stream.read1(1000), b"")).splitlines()
     assert all(len(line) <= LONGEST_REQUEST for line in lines)
-    for line, given in zip(lines, data.splitlines(), strict=False):
-        if _is_json(given) and len(lines) == len(data.splitlines()):
+    for line, original in zip(lines, data.splitlines(), strict=False):
+        if _is_json(original) and len(lines) == len(data.splitlines()):
             assert _is_json(line)
 
 
@@ -416,7 +414,7 @@ TARGETS: dict[str, Target] = {
     "settings": Target(read_settings_file, lambda: [text.encode() for text in SETTINGS], "text"),
     "decoder": Target(read_decoder_settings, lambda: [text.encode() for text in CONFIGS], "text"),
     "new-pattern": Target(
-        write_pattern, lambda: [_models()[at] for at in (0, 1, 4, 5, 7, 8, 9)], onnx.ModelProto
+        write_pattern, lambda: [_models()[i] for i in (0, 1, 4, 5, 7, 8, 9)], onnx.ModelProto
     ),
     "requests": Target(read_requests, lambda: [text.encode() for text in REQUESTS], "text"),
     "session": Target(
@@ -426,10 +424,10 @@ TARGETS: dict[str, Target] = {
 
 
 def feed(name: str, data: bytes) -> None:
-    """Run a target; errors that are meant for users are as good as results.
+    """Run a target. Errors that are meant for users are ignored.
 
     Raises:
-        Exception: any other error: a defect.
+        Exception: any other error, which is a defect.
     """
     try:
         TARGETS[name].run(data)

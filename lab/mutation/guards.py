@@ -19,17 +19,19 @@ from xoptim.match.rewrite import Rewrite
 
 _DECLARED: Final = ("constant_operands", "operand_types", "operand_ranks")
 _OPTIONS: Final = ("outputs", "domain", "associative", "any_order", "attributes", "name", None)
-"""Keywords of a node in a description that are neither attributes nor operands.
-
-`None` is ``**others``.
-"""
+"""Keywords of ``g.op.NAME(...)`` that are not attributes; `None` is the keyword of ``**others``."""
 _GUARD, _LOOSE = "__guard__", "__loose__"
 
 
 class Switch:
-    """The condition that is off, if any, and those that have refused since the set was cleared.
+    """Switches one condition off, and records the conditions that refuse a match.
 
-    A condition has a place as its key: file, line, column, and its text.
+    The key of a condition is its place: file, line, column, and its text.
+
+    Attributes:
+        off: key of the condition that is switched off, or "".
+        refused: keys of the conditions that have refused since the set was cleared.
+        described: keys of the constants in descriptions that were read since the set was cleared.
     """
 
     def __init__(self) -> None:
@@ -38,7 +40,10 @@ class Switch:
         self.described: set[str] = set()
 
     def guard(self, key: str, held: bool, value: Any) -> Any:
-        """The value of a condition; ``held``, which allows a match, if it is switched off."""
+        """The value of a condition, or ``held`` if the condition is switched off.
+
+        ``held`` is the truth value with which the condition allows a match.
+        """
         if key == self.off:
             return held
         try:
@@ -52,7 +57,8 @@ class Switch:
     def loose(self, key: str, value: Any, anything: Any) -> Any:
         """The value that a description requires of an attribute or operand.
 
-        If the requirement is switched off, ``anything``: ``ANY``, or a symbol that it makes.
+        If the requirement is switched off, it is ``anything``: ``ANY`` for an attribute, a new
+        symbol for an operand.
         """
         self.described.add(key)
         if key != self.off:
@@ -73,7 +79,7 @@ SWITCH: Final = Switch()
 
 
 def instrumented(source: str | bytes, place: str) -> ast.Module:
-    """The statements of a module, its conditions switchable; ``place`` begins their keys."""
+    """The syntax tree of a module with switchable conditions, whose keys begin with ``place``."""
     tree = _Instrumenter(place).visit(ast.parse(source))
     return ast.fix_missing_locations(tree)  # type: ignore[no-any-return]
 
@@ -151,15 +157,16 @@ class _Instrumenter(ast.NodeTransformer):
         return node
 
     def _if_condition(self, value: ast.expr) -> ast.expr:
-        """The terms of an expression that is true or false; another one is unchanged."""
+        """Make the terms of a Boolean expression switchable; other expressions are unchanged."""
         match value:
             case ast.BoolOp() | ast.Compare() | ast.UnaryOp(op=ast.Not()):
                 return self._terms(value, True)
         return value
 
     def _terms(self, test: ast.expr, held: bool) -> ast.expr:
-        """A condition that allows a match where it has the value ``held``, each of its terms
-        switchable.
+        """Make the terms of a condition switchable.
+
+        The condition allows a match when its value is ``held``.
         """
         match test:
             case ast.BoolOp(op=op, values=terms) if isinstance(op, ast.And if held else ast.Or):
@@ -177,7 +184,7 @@ class _Instrumenter(ast.NodeTransformer):
         return self._call(_GUARD, test, ast.Constant(held), test)
 
     def _loosened(self, value: ast.expr, anything: str) -> ast.expr:
-        """Make a constant in a description switchable; ``None`` and texts are unchanged."""
+        """Make a constant in a description switchable; ``None`` and strings are unchanged."""
         match value:
             case ast.Constant(value=None | str()):
                 return value
@@ -205,8 +212,8 @@ def _plain(text: str) -> str:
 
 
 def _refuses(statement: ast.stmt) -> bool:
-    """Whether a statement returns nothing, or what ``self.none`` returns, raises an error, or
-    leaves out a candidate.
+    """Whether a statement refuses a match: ``return self.none(...)``, ``return`` of an empty value,
+    ``raise`` or ``continue``.
     """
     match statement:
         case (
@@ -260,29 +267,29 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def switchable(names: str) -> None:
-    """Load modules whose names match a regular expression with conditions that can be switched off,
-    from now on.
+    """Make the conditions of all modules switchable that are imported from now on, and whose names
+    match a regular expression.
     """
     sys.meta_path.insert(0, _Finder(names))
 
 
 def undeclared(pattern: type[Rewrite]) -> Iterator[tuple[str, type[Rewrite]]]:
-    """The pattern without one declared condition on an operand at a time, each with its key."""
+    """Copies of a pattern that each lack the declared condition on one operand, with a label."""
     for name in _DECLARED:
-        declared = getattr(pattern, name, ())
-        for operand in declared:
-            operands = [key for key in declared if key != operand]
-            conditions = (
-                {key: declared[key] for key in operands}
-                if isinstance(declared, dict)
+        conditions = getattr(pattern, name, ())
+        for operand in conditions:
+            operands = [key for key in conditions if key != operand]
+            fewer_conditions = (
+                {key: conditions[key] for key in operands}
+                if isinstance(conditions, dict)
                 else tuple(operands)
             )
             label = f"{pattern.__name__}.{name} without `{operand}`"
-            yield label, derived(pattern, {name: conditions})
+            yield label, derived(pattern, {name: fewer_conditions})
 
 
 def derived(pattern: type[Rewrite], changes: dict[str, Any]) -> type[Rewrite]:
-    """A pattern that is traced anew, some of its attributes changed."""
+    """A subclass of a pattern with other values of some attributes, which is traced again."""
     return type(
         pattern.__name__,
         (pattern,),

@@ -1,8 +1,8 @@
 """Mutation testing of `FILES`: ``python -m lab.mutation.sample --count 150``.
 
 A sample of all mutants of cosmic-ray is tried one by one in a copy of the repository. A mutant is
-killed when a test fails (or takes for ever). Those that survive are printed: each is a condition
-that no test needs.
+killed when a test fails or exceeds the time limit. The mutants that survive are printed: no test
+depends on the line that they change.
 """
 
 import argparse
@@ -59,11 +59,11 @@ TESTS_OF: Final = {"verification": ("tests/verification", "-m", "not slow")}
 """Tests of a package that `TESTS` do not cover; they run in place of `TESTS`."""
 TIME_LIMIT: Final = 240.0
 IGNORED: Final = ("RemoveDecorator", "NumberReplacer", "BinaryOperator_BitOr")
-"""Operators whose mutants say little: other numbers in limits and messages, other annotations."""
+"""Mutation operators that are skipped: they change limits, numbers in messages, or annotations."""
 
 
 def mutants(folder: Path, count: int, seed: int) -> list[Any]:
-    """A sample of mutants."""
+    """A random sample of mutants: path, mutation operator, number of the occurrence, and line."""
     from cosmic_ray.ast import ast_nodes, get_ast_from_path
     from cosmic_ray.plugins import get_operator, operator_names
 
@@ -100,9 +100,7 @@ def survives(folder: Path, mutant: Any) -> bool | None:
 
 
 def passes(folder: Path, package: str = "") -> bool:
-    """Whether the tests of a package pass in a copy, which is imported instead of what is
-    installed.
-    """
+    """Whether the tests of a package pass in a copy of the repository, which they import."""
     command = [
         sys.executable,
         "-m",
@@ -131,8 +129,10 @@ def passes(folder: Path, package: str = "") -> bool:
 
 
 def table(verdicts: Mapping[str, Mapping[bool, int]]) -> str:
-    """How many mutants of each file tests notice, as Markdown; ``True`` counts survivors."""
-    lines = ["| file | mutants | noticed |", "|---|---:|---:|"]
+    """The share of killed mutants by file, as Markdown. Verdicts are counts of survivors (``True``)
+    and of killed mutants.
+    """
+    lines = ["| file | mutants | killed |", "|---|---:|---:|"]
     total: Counter[bool] = Counter()
     for file, counts in sorted(verdicts.items()):
         total.update(counts)
@@ -141,12 +141,12 @@ def table(verdicts: Mapping[str, Mapping[bool, int]]) -> str:
 
 
 def _row(name: str, counts: Mapping[bool, int]) -> str:
-    number, noticed = sum(counts.values()), counts.get(False, 0)
-    return f"| {name} | {number} | {100 * noticed / max(number, 1):.0f} % |"
+    number, killed = sum(counts.values()), counts.get(False, 0)
+    return f"| {name} | {number} | {100 * killed / max(number, 1):.0f} % |"
 
 
 def main() -> int:
-    """Entry point."""
+    """Try a sample of mutants; the exit status is 1 if the tests fail without a mutant."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=150)
     parser.add_argument("--seed", type=int, default=0)

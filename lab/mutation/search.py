@@ -1,4 +1,4 @@
-"""Models that the catalogue would make wrong without one of its conditions."""
+"""Find models that a pattern makes wrong if one of its conditions is switched off."""
 
 import logging
 import multiprocessing
@@ -23,23 +23,31 @@ from xoptim.testing.perturbations import compare, near_misses
 from xoptim.testing.runtime import RUNTIME, Runtime
 from xoptim.testing.variant import Case, Variant, provider_of, serialized
 
-_MODELS: Final = 2
-"""Models of one guard, each a near miss of another family."""
+_MAX_WRONG_MODELS: Final = 2
+"""Maximum number of wrong models for a condition, each a near miss of another family."""
 _LIMITS: Final = {"tried": 48, "run": 12, "failed": 12}
-"""Near misses that a pattern without a guard is tried on; of these, those that are run, since it
-changes them in another way than with the guard, and those on which it fails.
+"""Maximum numbers of near misses for a condition.
+
+``tried`` ones are optimized without the condition. Those with another result than with the
+condition are ``run``. The pattern has ``failed`` on those where it raised an exception.
 """
 _SECONDS: Final = 2.0
-"""Processor time for optimizing one near miss: without a guard, a pattern may never end."""
-_GUARD_SECONDS: Final = 12.0
-_MEMORY: Final = 3 << 30
-_NOT_NUMBERS: Final = ("onnxruntime refuses", "the result does not run")
-"""Differences that any run shows, unless there are values on which the result is right."""
+"""CPU time for optimizing one near miss: without a condition, a pattern may never end."""
+_MUTANT_SECONDS: Final = 12.0
+_MAX_MEMORY: Final = 3 << 30
+_INVALID_MODEL: Final = ("onnxruntime refuses", "the result does not run")
+"""Beginnings of differences that mean an invalid model: they count only if the model runs on other
+values.
+"""
 
 
 class Optimized(NamedTuple):
-    """A model that a pattern has rewritten, the grade of the rewrites, and whether there was
-    one.
+    """The result of a pattern on a near miss.
+
+    Attributes:
+        model: the optimized model.
+        exactness: exactness of the rewrites.
+        fired: whether the pattern was applied.
     """
 
     model: onnx.ModelProto
@@ -48,8 +56,13 @@ class Optimized(NamedTuple):
 
 
 class Wrong(NamedTuple):
-    """A model and what became of it, which computes something else; in words, the guard, the near
-    miss and the difference.
+    """A model that was optimized to one that computes something else.
+
+    Attributes:
+        before: the original model.
+        after: the wrong model.
+        exactness: exactness that the rewrites declare.
+        text: the condition that is missing, the near miss, and the difference.
     """
 
     before: onnx.ModelProto
@@ -64,7 +77,7 @@ class Wrong(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """A condition that was switched off, and the wrong models that came of it."""
+    """A condition, by its key, and the wrong models that patterns write without it."""
 
     key: str
     wrong: list[Wrong]
@@ -79,8 +92,12 @@ class Place(NamedTuple):
 
 
 class Mutant(NamedTuple):
-    """A pattern without a condition, and the near misses that it may change in another way: by
-    their numbers.
+    """A pattern without one condition.
+
+    Attributes:
+        key: the condition.
+        pattern: the pattern.
+        numbers: numbers of the near misses for which the condition may matter.
     """
 
     key: str
@@ -89,8 +106,8 @@ class Mutant(NamedTuple):
 
 
 class Battery:
-    """The near misses of all patterns of a module, in a random order, and what the patterns make of
-    them.
+    """The near misses of all patterns of a module, in a random order, and the results of the
+    patterns on them with all conditions.
     """
 
     def __init__(self, module: str, seed: int) -> None:
@@ -101,11 +118,13 @@ class Battery:
             for example in pattern.examples
         ]
         self._places = [
-            Place(case, p, v) for case, p in pairs for v in near_misses(case.example, p)
+            Place(case, pattern, variant)
+            for case, pattern in pairs
+            for variant in near_misses(case.example, pattern)
         ]
         random.Random(seed).shuffle(self._places)
         self._patterns = patterns
-        self._right: list[bytes] = []
+        self._results: list[bytes] = []
         self._refusals: dict[str, list[int]] = {}
         self._idle: list[int] = []
         self._described: dict[type[Rewrite], set[str]] = {}
@@ -113,98 +132,102 @@ class Battery:
             self._run(number, place)
 
     def _run(self, number: int, place: Place) -> None:
-        """Optimize a near miss with all conditions, and note those that refuse."""
+        """Optimize a near miss with all conditions, and note the conditions that refuse."""
         SWITCH.refused.clear()
         SWITCH.described.clear()
-        found = _optimized(place.pattern, place.variant.model)
-        self._right.append(serialized(place.variant.model if found is None else found.model))
+        result = _optimized(place.pattern, place.variant.model)
+        self._results.append(serialized(place.variant.model if result is None else result.model))
         self._described.setdefault(place.pattern, set()).update(SWITCH.described)
         for key in sorted(SWITCH.refused):
             self._refusals.setdefault(key, []).append(number)
-        if found is not None and not found.fired:
+        if result is not None and not result.fired:
             self._idle.append(number)
 
     def mutants(self) -> Iterator[Mutant]:
-        """The patterns without one condition: of those that refused, then of descriptions and
-        declarations.
+        """The patterns without one condition.
+
+        First the conditions in code that have refused a near miss, then those in descriptions and
+        declarations, for the near misses to which the pattern was not applied.
         """
         for key, numbers in self._refusals.items():
             for pattern in self._patterns:
-                mine = [n for n in numbers if self._places[n].pattern is pattern]
-                if mine:
-                    yield Mutant(key, pattern, mine)
+                pattern_numbers = [n for n in numbers if self._places[n].pattern is pattern]
+                if pattern_numbers:
+                    yield Mutant(key, pattern, pattern_numbers)
         for pattern in self._patterns:
-            idle = [n for n in self._idle if self._places[n].pattern is pattern]
+            idle_numbers = [n for n in self._idle if self._places[n].pattern is pattern]
             for key in sorted(self._described.get(pattern, ())):
-                yield Mutant(key, derived(pattern, {}), idle)
+                yield Mutant(key, derived(pattern, {}), idle_numbers)
             for key, loosened in undeclared(pattern):
-                yield Mutant(key, loosened, idle)
+                yield Mutant(key, loosened, idle_numbers)
 
     def wrong(self, mutant: Mutant) -> Iterator[Wrong]:
-        """Near misses of which a mutant changes the numbers: a few, the first of each family."""
+        """The first wrong model of a mutant in each family of near misses, up to a maximum."""
         families: set[str] = set()
-        verdicts: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for number in _mixed([(self._places[n].variant.family, n) for n in mutant.numbers]):
             case, _, variant = self._places[number]
-            if len(families) == _MODELS or any(
-                verdicts[word] == most for word, most in _LIMITS.items()
+            if len(families) == _MAX_WRONG_MODELS or any(
+                counts[name] == limit for name, limit in _LIMITS.items()
             ):
                 break
             if variant.family in families:
                 continue
             with SWITCH.without(mutant.key):
-                found = _optimized(mutant.pattern, variant.model)
-            verdicts["tried"] += 1
-            verdicts["failed"] += found is None
-            if found is None or serialized(found.model) == self._right[number]:
+                result = _optimized(mutant.pattern, variant.model)
+            counts["tried"] += 1
+            counts["failed"] += result is None
+            if result is None or serialized(result.model) == self._results[number]:
                 continue
-            verdicts["run"] += 1
-            runs, difference, _ = compare(case, variant, found.model, mutant.pattern.exactness)
-            if difference and (runs or not difference.startswith(_NOT_NUMBERS)):
+            counts["run"] += 1
+            runs, difference, _ = compare(case, variant, result.model, mutant.pattern.exactness)
+            if difference and (runs or not difference.startswith(_INVALID_MODEL)):
                 families.add(variant.family)
                 text = (
                     f"{mutant.pattern.__name__} without {mutant.key}\n  {variant.name}: "
                     f"{difference[:300]}"
                 )
-                yield Wrong(variant.model, found.model, found.exactness, text)
+                yield Wrong(variant.model, result.model, result.exactness, text)
 
 
 def _mixed(pairs: Sequence[tuple[str, int]]) -> list[int]:
-    """Numbers, one of each family in turn."""
-    seen: Counter[str] = Counter()
+    """The numbers of pairs of a family and a number, in turn from each family."""
+    counts: Counter[str] = Counter()
     ranks: list[tuple[int, int, int]] = []
     for family, number in pairs:
-        ranks.append((seen[family], len(ranks), number))
-        seen[family] += 1
+        ranks.append((counts[family], len(ranks), number))
+        counts[family] += 1
     return [number for *_, number in sorted(ranks)]
 
 
 def _optimized(pattern: type[Rewrite], model: onnx.ModelProto) -> Optimized | None:
-    """The optimized model, ``None`` when the pattern fails on it."""
+    """The optimized model; ``None`` when the pattern raises an exception or takes too long."""
     options = OptimizationOptions(patterns=[pattern], provider=provider_of(pattern), strict=True)
     reports: list[OptimizationReport] = []
     signal.setitimer(signal.ITIMER_VIRTUAL, _SECONDS)
     try:
-        found = optimize(model, options, report=reports.append)
-    except Exception:  # a pattern without a guard may raise anything
+        result = optimize(model, options, report=reports.append)
+    except Exception:  # a pattern without one of its conditions may raise any exception
         return None
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-    return Optimized(found, reports[0].exactness, bool(reports[0].applied.get(pattern.name())))
+    return Optimized(result, reports[0].exactness, bool(reports[0].applied.get(pattern.name())))
 
 
-def apart(work: Callable[..., None], *given: Any, seconds: float) -> Iterator[Any]:
-    """The answers of a function that runs in a process of its own: it may crash, never end, or need
-    all memory.
+def apart(work: Callable[..., None], *arguments: Any, seconds: float) -> Iterator[Any]:
+    """The answers that a function sends from a process of its own.
+
+    The function may crash, need all memory or never end: it is stopped when no answer comes for
+    ``seconds``.
     """
     context = multiprocessing.get_context("fork")
-    here, there = context.Pipe(duplex=False)
-    process = context.Process(target=work, args=(*given, there))
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=work, args=(*arguments, sender))
     process.start()
-    there.close()
+    sender.close()
     try:
-        while here.poll(seconds):
-            yield here.recv()
+        while receiver.poll(seconds):
+            yield receiver.recv()
     except EOFError:
         pass
     finally:
@@ -213,25 +236,25 @@ def apart(work: Callable[..., None], *given: Any, seconds: float) -> Iterator[An
 
 
 def wrong_models(module: str, seed: int) -> list[Tried]:
-    """The conditions of the patterns of a module, and of the helpers that they call, with what
-    comes of switching them off.
+    """The wrong models for each condition of the patterns of a module, and of the helpers that they
+    call.
     """
     battery = Battery(module, seed)
     mutants = list(battery.mutants())
-    found: list[list[Wrong]] = []
-    while len(found) < len(mutants):
-        found += apart(_try_all, battery, mutants[len(found) :], seconds=_GUARD_SECONDS)
-        if len(found) < len(mutants):
-            found.append([])  # the process ended, or did not end, without this condition
-    return [Tried(mutant.key, wrong) for mutant, wrong in zip(mutants, found, strict=True)]
+    results: list[list[Wrong]] = []
+    while len(results) < len(mutants):
+        results += apart(_try_all, battery, mutants[len(results) :], seconds=_MUTANT_SECONDS)
+        if len(results) < len(mutants):
+            results.append([])  # the process crashed or timed out at this mutant
+    return [Tried(mutant.key, models) for mutant, models in zip(mutants, results, strict=True)]
 
 
 def _try_all(battery: Battery, mutants: Sequence[Mutant], answer: Connection) -> None:
     """Send the wrong models of each mutant."""
     signal.signal(signal.SIGVTALRM, _stop)
-    # a process of its own: one that is shared would answer another's questions
+    # a new child process of onnxruntime: the one of the parent is shared by all forked processes
     vars(RUNTIME).update(vars(Runtime()))
-    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
+    resource.setrlimit(resource.RLIMIT_DATA, (_MAX_MEMORY, _MAX_MEMORY))
     logging.disable()
     for mutant in mutants:
         answer.send(list(battery.wrong(mutant)))

@@ -1,12 +1,11 @@
-"""The wrong models that the verification of the command notices: ``python -m
-lab.mutation.verification
+"""Measure how many wrong models the verification detects: ``python -m lab.mutation.verification
 FOLDER``.
 
-One condition of the catalogue at a time is switched off, of all patterns and of the helpers that
-they share. Where near misses of examples then compute something else, two of these models and what
-they became are kept in the folder. Then the verification of the plain command judges all of them:
-those that it does not notice are printed, and counted by the kind of near miss. A later run judges
-the same ones, with the verification as it is then.
+The first run fills the folder with wrong models. It switches off one condition at a time, of all
+patterns and their helpers, and optimizes near misses of the patterns' examples. Where a result
+computes something else, it keeps up to two pairs of original and result for a condition. Then the
+verification of ``xopt`` judges all pairs. Those that it does not detect are printed, and counted by
+the kind of near miss. A later run judges the pairs in the folder again.
 """
 
 import argparse
@@ -39,99 +38,106 @@ _VERIFICATION_SECONDS: Final = 60.0
 _PROCESSES: Final = 2
 
 
-def search(folder: Path, count: int, seed: int, of: str) -> None:
-    """Keep wrong models in a folder until there are as many as wanted, or all conditions have been
-    switched off.
+def search(folder: Path, count: int, seed: int, modules: str) -> None:
+    """Keep wrong models in a folder.
+
+    Args:
+        folder: the folder.
+        count: maximum number of wrong models.
+        seed: seed of the order of modules and near misses.
+        modules: regular expression for names of modules with patterns.
     """
     switchable(r"xoptim\.patterns\.")
     names = sorted(
-        {c.__module__ for c in installed_patterns().values() if re.search(of, c.__module__)}
+        {c.__module__ for c in installed_patterns().values() if re.search(modules, c.__module__)}
     )
     random.Random(seed).shuffle(names)
-    seen: set[bytes] = set()
-    switched: set[str] = set()
-    needed: set[str] = set()
+    models: set[bytes] = set()
+    conditions: set[str] = set()
+    needed_conditions: set[str] = set()
     with ProcessPoolExecutor(_PROCESSES, get_context("fork")) as pool:
-        for tried in itertools.chain.from_iterable(
+        for trial in itertools.chain.from_iterable(
             pool.map(partial(wrong_models, seed=seed), names)
         ):
-            switched.add(tried.key)
-            fresh = [wrong for wrong in tried.wrong if serialized(wrong.after) not in seen]
-            needed |= {tried.key} if fresh else set()
-            for wrong in fresh[: max(count - len(seen), 0)]:
-                _keep(wrong, folder / f"{len(seen):04}")
-                seen.add(serialized(wrong.after))
+            conditions.add(trial.key)
+            new_pairs = [pair for pair in trial.wrong if serialized(pair.after) not in models]
+            needed_conditions |= {trial.key} if new_pairs else set()
+            for pair in new_pairs[: max(count - len(models), 0)]:
+                _keep(pair, folder / f"{len(models):04}")
+                models.add(serialized(pair.after))
             sys.stdout.write(
-                f"\r{len(switched)} conditions switched off, {len(needed)} needed: {len(seen)} "
-                "wrong models"
+                f"\r{len(conditions)} conditions switched off, {len(needed_conditions)} needed: "
+                f"{len(models)} wrong models"
             )
             sys.stdout.flush()
-            if len(seen) >= count:
+            if len(models) >= count:
                 pool.shutdown(cancel_futures=True)
                 break
     sys.stdout.write("\n")
 
 
-def _keep(wrong: Wrong, path: Path) -> None:
+def _keep(pair: Wrong, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    onnx.save(wrong.before, f"{path}.before.onnx")
+    onnx.save(pair.before, f"{path}.before.onnx")
     after = onnx.ModelProto()
-    after.CopyFrom(wrong.after)
-    onnx.helper.set_model_props(after, {"exactness": wrong.exactness, "text": wrong.text})
+    after.CopyFrom(pair.after)
+    onnx.helper.set_model_props(after, {"exactness": pair.exactness, "text": pair.text})
     onnx.save(after, f"{path}.after.onnx")
 
 
-def _kept(path: Path) -> Wrong:
+def _read(path: Path) -> Wrong:
     after = onnx.load(str(path).replace(".before.", ".after."))
-    words = {entry.key: entry.value for entry in after.metadata_props}
-    grade: Exactness = next(each for each in get_args(Exactness) if each == words["exactness"])
-    return Wrong(onnx.load(path), after, grade, words["text"])
+    properties = {entry.key: entry.value for entry in after.metadata_props}
+    exactness: Exactness = next(
+        grade for grade in get_args(Exactness) if grade == properties["exactness"]
+    )
+    return Wrong(onnx.load(path), after, exactness, properties["text"])
 
 
 def judge(folder: Path) -> Iterator[tuple[Wrong, str]]:
     """The wrong models of a folder, each with the verdict of the verification."""
     for path in sorted(folder.glob("*.before.onnx")):
-        wrong = _kept(path)
-        yield wrong, next(apart(_judge, wrong, seconds=_VERIFICATION_SECONDS), "crash or no end")
+        pair = _read(path)
+        yield pair, next(apart(_judge, pair, seconds=_VERIFICATION_SECONDS), "crash or timeout")
 
 
-def _judge(wrong: Wrong, answer: Connection) -> None:
+def _judge(pair: Wrong, answer: Connection) -> None:
     logging.disable()
     answer.send(
-        verify_models(
-            wrong.before, wrong.after, VerificationOptions(exactness=wrong.exactness)
-        ).status
+        verify_models(pair.before, pair.after, VerificationOptions(exactness=pair.exactness)).status
     )
 
 
 def main() -> int:
-    """Entry point; the exit status is 0."""
+    """Search wrong models if there are none, judge them, and print the verdicts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "folder", type=Path, help="of wrong models; filled first if it does not exist"
+        "folder", type=Path, help="folder of wrong models, which is filled if it does not exist"
     )
-    parser.add_argument("--count", type=int, default=275, help="most wrong models to search for")
+    parser.add_argument(
+        "--count", type=int, default=275, help="maximum number of wrong models to search for"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
-        "--of", default="", help="only patterns of modules whose name has this regular expression"
+        "--of", default="", help="regular expression for names of modules with patterns"
     )
-    chosen = parser.parse_args()
+    options = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable()
-    if not chosen.folder.exists():
-        search(chosen.folder, chosen.count, chosen.seed, chosen.of)
+    if not options.folder.exists():
+        search(options.folder, options.count, options.seed, options.of)
     verdicts: Counter[str] = Counter()
-    missed: Counter[str] = Counter()
-    for wrong, verdict in judge(chosen.folder):
+    undetected: Counter[str] = Counter()
+    for pair, verdict in judge(options.folder):
         verdicts[verdict] += 1
         if verdict == "equal":
-            sys.stdout.write(f"not noticed: {wrong.text}\n")
-            missed[wrong.family] += 1
+            sys.stdout.write(f"not noticed: {pair.text}\n")
+            undetected[pair.family] += 1
     sys.stdout.write(
         f"{verdicts.total()} wrong models, {verdicts.total() - verdicts['equal']} noticed: "
         f"{dict(verdicts)}\n"
     )
-    sys.stdout.write(f"not noticed, by the near miss: {dict(missed.most_common())}\n")
+    sys.stdout.write(f"not noticed, by the near miss: {dict(undetected.most_common())}\n")
     return 0
 
 

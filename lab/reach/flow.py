@@ -35,7 +35,7 @@ THEME = Theme(
             ("IfCommon",),
         ),
         Row(
-            "If of branches that begin with f(x) both → f(x), If of the rest",
+            "If of branches that both begin with f(x) → f(x) before the If",
             "agraph (float[a] x, bool c) => (float[a] y) { "
             "y = If(c) < then_branch = yes () "
             "=> (float[a] p) { t = Exp(x) p = Relu(t) }, else_branch = no () => (float[a] q) { "
@@ -44,7 +44,7 @@ THEME = Theme(
             ("IfCommon",),
         ),
         Row(
-            "Loop of f(x) + s → f(x), Loop of it + s",
+            "Loop of s · f(x) → f(x) before the Loop",
             "agraph (float[a] x, float[a] z) => (float[a] y) <int64 n = {9}> { "
             f"y = Loop(n, , x) < body = {_ROUND} {{ e = Identity(d) m = Exp(z) t = Mul(s, "
             "m) }> }",
@@ -52,7 +52,7 @@ THEME = Theme(
             ("LoopInvariant",),
         ),
         Row(
-            "Scan of f(x) + s → f(x), Scan of it + s",
+            "Scan of s + f(x) → f(x) before the Scan",
             "agraph (float[2,a] x, float[a] z) => (float[2,a] y) { "
             "y = Scan <num_scan_inputs = 1, body = step (float[a] s) "
             "=> (float[a] t) { m = Exp(z) t = Add(s, m) }> (x) }",
@@ -107,7 +107,7 @@ THEME = Theme(
             ("ScanOnce",),
         ),
         Row(
-            "LSTM, GRU and RNN from zeros that are repeated, sliced and transposed → from no state",
+            "LSTM, GRU and RNN whose initial state is computed as zeros → without an initial state",
             "agraph (float[s,b,3] x, float[1,6,3] w, float[1,6,2] r) "
             "=> (float[s,1,b,2] y) <int64[1] one = {1}, int64[1] o = {0}, float[1,1,2] z = {0, "
             "0}> { n = Shape <start = 1, end = 2> (x) t = Concat <axis = 0> (n, one, one) "
@@ -131,33 +131,34 @@ THEME = Theme(
     refused=(
         Refused(
             "LSTM(Transpose(If(the axis is 1, Squeeze(x), x))) → LSTM(Transpose(Squeeze(x)))",
-            "Right, because the reader refuses the other rank, but alone the rewrite computes "
-            "something else, so that no check of a single rewrite can accept it: the readers "
-            "would have to be part of what is replaced.",
+            "Right only because the LSTM refuses x of another rank. The rewritten If alone "
+            "computes something else, so the check of a rewrite fails unless the LSTM is part of "
+            "it.",
         ),
         Refused(
             "Loop of a few rounds → the rounds, where that is longer",
-            "More nodes; onnxruntime takes 0.65 of the time, but the model grows with the number "
-            "of rounds.",
+            "More nodes. Takes 0.65 of the time, but the model grows with the number of rounds.",
         ),
         Refused(
             "f(x) out of a Loop that may not run",
-            "Done for sizes and few elements (LoopInvariant): the operator might raise an error "
-            "that the original does not raise, or take time for nothing.",
+            "Done only for shape arithmetic and small tensors (LoopInvariant): if the Loop does "
+            "not run, the operator might raise an error that the original does not raise, or take "
+            "time for nothing.",
         ),
         Refused(
             "a forward and a backward LSTM, GRU or RNN of one input → a bidirectional one",
-            "Open: measured 0.90 to 0.96 of the time, and 1.02 to 1.12 for an LSTM with states of "
-            "128 numbers.",
+            "Open: takes 0.90 to 0.96 of the time, and 1.02 to 1.12 for an LSTM with a hidden size "
+            "of 128.",
         ),
         Refused(
             "X·W of all steps of a recurrent layer before the loop",
-            "The operator does that inside, and LoopRecurrent, LoopLSTM and UnrolledLSTM write it. "
-            "In a Loop of an LSTM cell that stays, measured 0.72 to 1.10 of the time.",
+            "The operators LSTM, GRU and RNN do this inside, and LoopRecurrent, LoopLSTM and "
+            "UnrolledLSTM write them. Before a Loop of an LSTM cell, it takes 0.72 to 1.10 of the "
+            "time.",
         ),
         Refused(
             "ReverseSequence of full lengths → Slice by a step of -1",
-            "Measured 0.97 to 1.10 of the time.",
+            "Takes 0.97 to 1.10 of the time.",
         ),
         Refused(
             "cells of LSTM and GRU, written out or in a Loop → the operator, if inputs may be NaN",
@@ -165,9 +166,9 @@ THEME = Theme(
         ),
         Refused(
             "a call of a local function that blocks a rewrite → the nodes of the function",
-            "Functions are the structure that an author or `--outline` gave a model: they are "
-            "optimized alone, and stay. The summary lists the rewrites that `--inline` would "
-            "give, and onnxruntime inlines functions before its own ones.",
+            "Functions are kept, as an author or `--outline` chose them, and optimized "
+            "separately. The summary lists the rewrites that `--inline` would allow. onnxruntime "
+            "inlines functions before it optimizes.",
         ),
         Refused(
             "If(c, x, z) → Where(c, x, z)", "Where copies its result, and both branches would run."

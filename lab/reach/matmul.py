@@ -1,9 +1,9 @@
-"""Rewrites of products, sums and reductions."""
+"""Rewrites of MatMul, Conv, normalizations, elementwise products and sums, and reductions."""
 
 from lab.reach.rows import Refused, Row, Theme
 
 THEME = Theme(
-    "Products, sums and reductions",
+    "MatMul, Conv, elementwise products and sums, and reductions",
     rows=(
         Row(
             "Reshape(Reshape(x) @ Reshape(z) · c + Reshape(b)) of merged batch axes → x @ z · c + "
@@ -50,7 +50,8 @@ THEME = Theme(
             ("ReshapeMatMulReshape",),
         ),
         Row(
-            "batch axes merged around a product with a Transpose → MatMul(x, Transpose(z))",
+            "Reshape(MatMul(Reshape(x), Transpose(Reshape(z)))) of merged batch axes → MatMul(x, "
+            "Transpose(z))",
             "agraph (float[a,2,3,4] x, float[a,2,3,4] z) "
             "=> (float[a,2,3,3] y) <int64[3] p = {-1, 3, 4}, int64[4] r = {-1, 2, 3, 3}> { "
             "s = Reshape(x, p) t = Reshape(z, p) v = Transpose <perm = [0, 2, 1]> (t) "
@@ -122,8 +123,8 @@ THEME = Theme(
             ("ConvBatchNormalization",),
         ),
         Row(
-            "a convolution that two BatchNormalizations read → one of them folded, the other a "
-            "function of it",
+            "a convolution that two BatchNormalizations read → one folded into the convolution, "
+            "the other computed from its result",
             "agraph (float[a,2,5,5] x) => (float[a,1,5,5] y, "
             "float[a,1,5,5] z) <float[1,2,1,1] w = {1, 2}, float[1] s = {2}, float[1] t = {3}, "
             "float[1] b = {1}, float[1] m = {0.5}, float[1] r = {1.5}> { p = Conv(x, w) "
@@ -163,7 +164,7 @@ THEME = Theme(
             ("PadAveragePool",),
         ),
         Row(
-            "x · Reciprocal(Sqrt(v)) → x / Sqrt(v) for a v as large as x",
+            "x · Reciprocal(Sqrt(v)) → x / Sqrt(v) for a v of the shape of x",
             "agraph (float[a,4] x, float[a,4] v) => (float[a,4] y) { s = Sqrt(v) "
             "r = Reciprocal(s) y = Mul(x, r) }",
             "Div Sqrt",
@@ -184,7 +185,7 @@ THEME = Theme(
             ("HardSigmoid",),
         ),
         Row(
-            "(x · w + b) · s of any rank, s for each column → x · (w · s) + b · s",
+            "(x @ w + b) · s with a factor s for each column → x @ (w · s) + b · s",
             "agraph (float[a,b,2] x) => (float[a,b,2] y) <float[2,2] w = {1, 2, 3, 4}, "
             "float[2] c = {5, 6}, float[2] s = {2, 0.5}> { t = MatMul(x, w) u = Add(t, c) "
             "y = Mul(s, u) }",
@@ -192,7 +193,7 @@ THEME = Theme(
             ("MatMulAddMul",),
         ),
         Row(
-            "BatchNormalization(Flatten(x · w)) → Flatten(x · w' + b)",
+            "BatchNormalization(Flatten(x @ w)) → Flatten(x @ w' + b)",
             "agraph (float[a,b,2] x) => (float[c,2] y) <float[2,2] w = {1, 2, 3, 4}, "
             "float[2] s = {2, 4}, float[2] o = {0, 1}, float[2] m = {1, 0}, float[2] "
             "v = {0.75, 3.75}> { t = MatMul(x, w) f = Flatten <axis = 2> (t) "
@@ -237,12 +238,12 @@ THEME = Theme(
     refused=(
         Refused(
             "x · Reciprocal(Sqrt(v)) → x / Sqrt(v) for a v that is broadcast",
-            "Measured 1.0 to 1.4 times the time: it divides each element of x instead of each of "
-            "v.",
+            "Measured 1.0 to 1.4 times the time: one division for each element of x in place of "
+            "one for each element of v.",
         ),
         Refused(
             "(x · a) · (z · b) → (x · ab) · z",
-            "x · ab may overflow or vanish where both products and their product do not.",
+            "x · ab may overflow or underflow where x · a, z · b and their product do not.",
         ),
         Refused(
             "ReduceMax(ReduceMax(x)) → ReduceMax(x)",
@@ -255,8 +256,8 @@ THEME = Theme(
         ),
         Refused(
             "MatMul(x · c, w) where x · c is read elsewhere too → MatMul(x, c · w)",
-            "The product stays for its other readers: measured 0.94 to 1.02 times the time for 1 "
-            "to 128 rows, no difference.",
+            "The Mul stays for its other consumers: measured 0.94 to 1.02 times the time for 1 to "
+            "128 rows, no difference.",
         ),
         Refused(
             "(x · a + b) · c for constants a and c along different axes, more than 4096 elements "
@@ -310,19 +311,20 @@ THEME = Theme(
         ),
         Refused(
             "Conv(Conv(x, v), w) of 1 by 1 → Conv(x, w · v)",
-            "In the 109 models at hand, the product takes 1.5 times the multiplications and more: "
-            "the channels between two convolutions are few where nothing is between them.",
+            "In 109 optimized models, w · v takes at least 1.5 times the multiplications: two "
+            "adjacent convolutions have few channels between them.",
         ),
         Refused(
             "MatMul(x, w) + b + z, or x + z + w → Sum",
-            "Measured 0.94 to 1.04 times the time: nothing is gained, and runtimes fuse Add with "
-            "what is around it, not Sum.",
+            "Measured 0.94 to 1.04 times the time, no difference; runtimes fuse Add with adjacent "
+            "operators, but not Sum.",
         ),
         Refused(
-            "Einsum of two matrices kept, for fewer nodes → MatMul with Reshape and Transpose",
-            "Measured 0.58 to 0.90 times the time in favour of MatMul (lab/payoff.md, "
-            "EinsumDense and EinsumMatMul): einsum_net has 60 nodes, not 36, and takes 0.80 of "
-            "the time, a mixture of experts 50, not 45, and 0.58.",
+            "Einsum of two matrices is kept in place of MatMul with Reshape and Transpose, which "
+            "are more nodes",
+            "MatMul takes 0.58 to 0.90 of the time (lab/payoff.md, EinsumDense and EinsumMatMul): "
+            "einsum_net has 60 nodes in place of 36 and takes 0.80 of the time, a mixture of "
+            "experts 50 in place of 45 and 0.58.",
         ),
         Refused(
             "a constant result that is an output of the graph → a stored constant",

@@ -1,4 +1,4 @@
-"""Compares the nodes that xoptim and onnxruntime leave, on any folder of models.
+"""Compare the numbers of nodes in results of xoptim and onnxruntime, for a folder of models.
 
     python -m lab.reach.models FOLDER [--only PART_OF_A_NAME] [--json FILE]
 
@@ -45,7 +45,7 @@ KINDS_OF_FAILURES: Final = {
     "Results of xoptim that cannot be verified": "not verified: ",
     "Models that other optimizers refuse": "",
 }
-"""What the words of a failure begin with, by the title of a list."""
+"""The titles of the lists of failures, with the prefix of the failures in each list."""
 REASONS: Final = Path(__file__).with_suffix(".toml")
 _SECONDS: Final = 60.0
 """Time limit of a model."""
@@ -70,8 +70,8 @@ class Reason(NamedTuple):
 
     Attributes:
         models: patterns of names of models, such as ``fusion/gelu*``.
-        against: the column of onnxruntime.
-        reason: in words, with a measurement.
+        against: column of onnxruntime that has fewer nodes.
+        reason: the reason, with a measurement.
     """
 
     models: tuple[str, ...]
@@ -105,14 +105,14 @@ def count_model(path: Path, folder: Path) -> Counted:
         try:
             copy = onnx.ModelProto.FromString(original.SerializeToString())
             counted["nodes"]["onnxslim"] = dict(operators(PEERS["onnxslim"](copy)))
-        except Exception as error:  # whatever the peer raises
+        except Exception as error:  # other packages raise any exception
             counted["failures"]["onnxslim"] = _line(error)
     _count_ours(original, counted)
     return counted
 
 
 def _count_ours(original: onnx.ModelProto, counted: Counted) -> None:
-    """Add the columns of xoptim; equal results are verified once."""
+    """Add the columns of xoptim. Columns with the same result are verified once."""
     verdicts: dict[bytes, str] = {}
     for column, options in OPTIONS.items():
         try:
@@ -122,7 +122,7 @@ def _count_ours(original: onnx.ModelProto, counted: Counted) -> None:
             if content not in verdicts:
                 report = xoptim.verify(original, result)
                 verdicts[content] = "" if report.ok else f"{report.status}: {report.reason}"
-        except Exception as error:  # an exception is what is looked for
+        except Exception as error:  # the report lists all exceptions of xoptim
             counted["failures"][column] = f"exception: {_line(error)}"
         else:
             if verdicts[content]:
@@ -164,7 +164,9 @@ def _line(error: Exception) -> str:
 
 
 def report(counts: Sequence[Counted], reasons: Sequence[Reason]) -> str:
-    """The tables: nodes of models, of kinds, models where onnxruntime leaves fewer, failures."""
+    """The report: nodes by model and kind, models for which onnxruntime has fewer nodes, and
+    failures.
+    """
     kinds: dict[str, list[Counted]] = {}
     for count in counts:
         kinds.setdefault(count["name"].rpartition("/")[0] or ".", []).append(count)
@@ -196,38 +198,38 @@ def _row(name: str, cells: Mapping[str, Any]) -> str:
 
 
 def _mean_row(kind: str, members: Sequence[Counted]) -> str:
-    """The mean of each column over the models that onnxruntime and xoptim both optimize.
+    """The geometric mean of each column, over the models that onnxruntime and xoptim both optimize.
 
-    One is added to both counts, because a result may have no nodes.
+    One is added to both numbers of a ratio, because a result may have no nodes.
     """
-    compared = [totals for totals in map(_totals, members) if totals.keys() >= set(COLUMNS[:-1])]
+    complete = [totals for totals in map(_totals, members) if totals.keys() >= set(COLUMNS[:-1])]
     cells = []
     for column in COLUMNS[1:]:
         ratios = [
             (totals[column] + 1) / (totals["original"] + 1)
-            for totals in compared
+            for totals in complete
             if column in totals
         ]
         cells.append(f"{geometric_mean(ratios):.3f}" if ratios else "")
-    return f"| {kind} | {len(compared)} | " + " | ".join(cells) + " |"
+    return f"| {kind} | {len(complete)} | " + " | ".join(cells) + " |"
 
 
 def _fewer(
     counts: Sequence[Counted], theirs: str, ours: str, reasons: Sequence[Reason]
 ) -> list[str]:
     """The models in which a column of onnxruntime has fewer nodes than one of xoptim."""
-    compared = [count for count in counts if theirs in count["nodes"] and ours in count["nodes"]]
-    behind = [count for count in compared if _totals(count)[theirs] < _totals(count)[ours]]
+    models = [count for count in counts if theirs in count["nodes"] and ours in count["nodes"]]
+    larger_models = [count for count in models if _totals(count)[theirs] < _totals(count)[ours]]
     lines = []
-    for count in behind:
+    for count in larger_models:
         reason = _reason(count["name"], theirs, reasons)
         first, second = (Counter(count["nodes"][column]) for column in (theirs, ours))
-        sides = f"only there: {_words(first - second)}; only here: {_words(second - first)}"
+        sides = f"only {theirs}: {_words(first - second)}; only {ours}: {_words(second - first)}"
         total = f"{first.total()} < {second.total()}"
         lines.append(f"{count['name']}: {total}; {sides}{f'; reason: {reason}' if reason else ''}")
     open_count = sum("; reason: " not in line for line in lines)
     head = (
-        f"{theirs} has fewer nodes than {ours} on {len(behind)} of {len(compared)} models, "
+        f"{theirs} has fewer nodes than {ours} on {len(larger_models)} of {len(models)} models, "
         f"{open_count} without a stated reason"
     )
     return ["", head, *lines]

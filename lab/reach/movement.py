@@ -1,9 +1,9 @@
-"""Rewrites of axes that are merged, split, moved, put in and taken out."""
+"""Rewrites of Reshape, Transpose, Squeeze, Unsqueeze, DepthToSpace and SpaceToDepth."""
 
 from lab.reach.rows import Refused, Row, Theme
 
 THEME = Theme(
-    "Axes merged, split, moved, put in and taken out",
+    "Reshape, Transpose, Squeeze and Unsqueeze",
     rows=(
         Row(
             "Reshape(Relu(Reshape(x))) → Relu(x)",
@@ -117,8 +117,8 @@ THEME = Theme(
             ("UnsqueezeElementwiseUnsqueeze",),
         ),
         Row(
-            "Cast(Transpose(Cast(x, to = float)), to = float16) → Transpose(x), and so for other "
-            "movements",
+            "Cast(Transpose(Cast(x, to = float)), to = float16) → Transpose(x), and the same for "
+            "other data movements",
             "agraph (float16[a,b] x) => (float16[b,a] y) { c = Cast <to = 1> (x) "
             "t = Transpose <perm = [1, 0]> (c) y = Cast <to = 10> (t) }",
             "Transpose",
@@ -143,23 +143,23 @@ THEME = Theme(
     refused=(
         Refused(
             "Transpose(x) of (b, 1, n, c) by [0, 2, 1, 3] → Reshape(x) where b and n are not known",
-            "A Reshape infers no size next to an empty axis, which a Transpose allows.",
+            "A Reshape cannot infer a dimension if another one has the size 0; a Transpose can.",
         ),
         Refused(
             "Transpose(Cast(x, to = float)) → Cast(Transpose(x), to = float)",
-            "On a CPU, onnxruntime computes float16 in 32 bits and leaves out the rounding before "
-            "a Cast to float, but not before another operator: the numbers change by a rounding "
-            "of 16 bits.",
+            "On a CPU, onnxruntime computes float16 operators in float32. It skips the rounding to "
+            "float16 before a Cast to float, but not before another operator, so results would "
+            "change by a float16 rounding.",
         ),
         Refused(
             "Squeeze(Softmax(Unsqueeze(x))) → Softmax(x)",
-            "No place in 109 optimized models, by `lab.discovery.mine`: movements are followed "
-            "through elementwise operators only.",
+            "Does not occur in 109 optimized models (`lab.discovery.mine`). MovementChain passes "
+            "elementwise operators only.",
         ),
         Refused(
             "Reshape(Reshape(x, [0, 0, 2, -1]), [0, 0, -1]) → x for a last axis of unknown size",
-            "It is right only if 2 divides the size, and the first Reshape verifies that too late "
-            "for its own result: one Reshape is left.",
+            "Right only if 2 divides the size, which nothing checks any more without the first "
+            "Reshape: one Reshape is kept.",
         ),
     ),
 )

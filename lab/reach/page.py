@@ -1,6 +1,6 @@
-"""Write ``lab/reach.md`` from the table: ``python -m lab.reach.page``.
+"""Write ``lab/reach.md`` from the rows of this package: ``python -m lab.reach.page``.
 
-With the id of a row, show its model.
+With ids of rows, print their models before and after the optimization.
 """
 
 import sys
@@ -24,16 +24,18 @@ Rewrites that optimizers of ONNX graphs have, and whether xoptim has them. Writt
 from the table in `lab/reach`; each of the {count} covered rows has a tiny model there, and a test
 fails when its result is no longer the one listed here. `python -m lab.reach.page ID` prints a
 model before and after.
+
+`x @ z` is MatMul, `x · z` is Mul, and `[x, z]` is Concat.
 """
 
 
 class Reached(NamedTuple):
-    """A row that was tried.
+    """The result of optimizing the model of a row.
 
     Attributes:
         before: the model.
         after: the optimized model.
-        by: patterns and passes that were applied.
+        by: names of the patterns and passes that were applied.
     """
 
     before: onnx.ModelProto
@@ -42,7 +44,7 @@ class Reached(NamedTuple):
 
 
 def themes() -> tuple[Theme, ...]:
-    """All rows, by kind."""
+    """All themes, in the order of the page."""
     portable = (
         movement.THEME,
         parts.THEME,
@@ -56,18 +58,19 @@ def themes() -> tuple[Theme, ...]:
 
 
 def rows() -> Iterator[tuple[str, Row]]:
-    """The covered rows with their ids: number of the kind, and number in it."""
+    """The covered rows with their ids, such as ``2.7`` for row 7 of theme 2."""
     for number, theme in enumerate(themes(), 1):
-        for place, row in enumerate(theme.rows, 1):
-            yield f"{number}.{place}", row
+        for index, row in enumerate(theme.rows, 1):
+            yield f"{number}.{index}", row
 
 
 def reached(row: Row) -> Reached:
-    """Optimize the model of a row as by default."""
-    applied: list[Application] = []
+    """Optimize the model of a row with the default patterns."""
+    applications: list[Application] = []
     before = parse(row.model, row.opset)
-    after = xoptim.optimize(before, strict=True, on_application=applied.append)
-    return Reached(before, after, list(dict.fromkeys(each.pattern.name() for each in applied)))
+    after = xoptim.optimize(before, strict=True, on_application=applications.append)
+    names = dict.fromkeys(application.pattern.name() for application in applications)
+    return Reached(before, after, list(names))
 
 
 def operators(model: onnx.ModelProto) -> str:
@@ -76,13 +79,13 @@ def operators(model: onnx.ModelProto) -> str:
 
 
 def page() -> str:
-    """The page."""
+    """The content of ``lab/reach.md``."""
     parts = [HEAD.format(count=sum(1 for _ in rows()))]
     for number, theme in enumerate(themes(), 1):
         lines = [
-            f"| {number}.{place} | {_cell(row.rewrite)} | {operators(parse(row.model, row.opset))} "
+            f"| {number}.{index} | {_cell(row.rewrite)} | {operators(parse(row.model, row.opset))} "
             f"| {row.after} | {', '.join(row.by) or 'folding and merging'} |\n"
-            for place, row in enumerate(theme.rows, 1)
+            for index, row in enumerate(theme.rows, 1)
         ]
         parts.append(
             "\n"
@@ -106,15 +109,14 @@ def main(arguments: list[str]) -> int:
     """Write the page, or show the models of some rows."""
     if not arguments:
         TARGET.write_text(page(), encoding="utf-8")
-    found = dict(rows())
-    for each in arguments:
-        result = reached(found[each])
+    rows_by_id = dict(rows())
+    for key in arguments:
+        row = rows_by_id[key]
+        result = reached(row)
         before, after = (
             onnx.printer.to_text(model.graph) for model in (result.before, result.after)
         )
-        sys.stdout.write(
-            f"{found[each].rewrite}\n\n{before}\n\nby {', '.join(result.by)}:\n\n{after}\n"
-        )
+        sys.stdout.write(f"{row.rewrite}\n\n{before}\n\nby {', '.join(result.by)}:\n\n{after}\n")
     return 0
 
 

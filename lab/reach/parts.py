@@ -1,26 +1,26 @@
-"""Rewrites of parts of tensors."""
+"""Rewrites of Gather, Slice, Scatter, Split and Concat."""
 
 from lab.reach.rows import Refused, Row, Theme
 
 THEME = Theme(
-    "Parts of tensors",
+    "Gather, Slice, Scatter, Split and Concat",
     rows=(
         Row(
-            "Gather([x, z]) of one operand, by a vector → Gather(z)",
+            "Gather([x, z]) with a vector of indices in one operand → Gather(z)",
             "agraph (float[a,2] x, float[a,3] z) => (float[a,1] y) <int64[1] i = {3}> { "
             "c = Concat <axis = 1> (x, z) y = Gather <axis = 1> (c, i) }",
             "Gather",
             ("ConcatGather",),
         ),
         Row(
-            "Gather([x, z]) of one operand, by a number → Gather(z)",
+            "Gather([x, z]) with a scalar index in one operand → Gather(z)",
             "agraph (float[a,2] x, float[a,3] z) => (float[a] y) <int64 i = {-1}> { "
             "c = Concat <axis = 1> (x, z) y = Gather <axis = 1> (c, i) }",
             "Gather",
             ("ConcatGather",),
         ),
         Row(
-            "Slice([x, z]) of a part of one operand → Slice(z)",
+            "Slice([x, z]) within one operand → Slice(z)",
             "agraph (float[a,2] x, float[a,3] z) "
             "=> (float[a,1] y) <int64[1] s = {3}, int64[1] e = {4}, int64[1] k = {1}> { "
             "c = Concat <axis = 1> (x, z) y = Slice(c, s, e, k) }",
@@ -28,7 +28,7 @@ THEME = Theme(
             ("ConcatSlice",),
         ),
         Row(
-            "Slice([x, z]) of one operand → z",
+            "Slice([x, z]) of exactly one operand → z",
             "agraph (float[a,2] x, float[a,3] z) "
             "=> (float[a,3] y) <int64[1] s = {2}, int64[1] e = {5}, int64[1] k = {1}> { "
             "c = Concat <axis = 1> (x, z) t = Slice(c, s, e, k) y = Neg(t) }",
@@ -36,7 +36,7 @@ THEME = Theme(
             ("ConcatSlice",),
         ),
         Row(
-            "Slice([x, z, w]) of two operands → [x, z]",
+            "Slice([x, z, w]) of exactly two operands → [x, z]",
             "agraph (float[a,2] x, float[a,3] z, float[a,3] w) "
             "=> (float[a,5] y) <int64[1] s = {0}, int64[1] e = {5}, int64[1] k = {1}> { "
             "c = Concat <axis = 1> (x, z, w) y = Slice(c, s, e, k) }",
@@ -44,7 +44,7 @@ THEME = Theme(
             ("ConcatSlice",),
         ),
         Row(
-            "[Gather(x, i), Gather(x, j)], constant positions → Gather(x, [i, j])",
+            "[Gather(x, i), Gather(x, j)] with constant indices → Gather(x, [i, j])",
             "agraph (float[a,9] x) => (float[a,4] y) <int64[2] i = {5, 2}, int64[2] j = {8, 1}> { "
             "p = Gather <axis = 1> (x, i) q = Gather <axis = 1> (x, j) "
             "y = Concat <axis = 1> (p, q) }",
@@ -52,7 +52,7 @@ THEME = Theme(
             ("GathersConcat",),
         ),
         Row(
-            "[Gather(x, i), Gather(x, j)], the positions parts of a Split → Gather(x)",
+            "[Gather(x, i), Gather(x, j)] with indices i, j = Split(k) → Gather(x, k)",
             "agraph (float[a,9] x, int64[4] i) => (float[a,4] y) { "
             "k, l = Split <axis = 0, num_outputs = 2> (i) p = Gather <axis = 1> (x, k) "
             "q = Gather <axis = 1> (x, l) y = Concat <axis = 1> (p, q) }",
@@ -60,7 +60,7 @@ THEME = Theme(
             ("GathersConcat", "SplitConcat"),
         ),
         Row(
-            "GatherElements(x, positions repeated along each row) → Gather(x)",
+            "GatherElements(x, indices repeated along each row) → Gather(x)",
             "agraph (float[1,9,4] x, int64[s] i) "
             "=> (float[1,s,4] y) <int64[2] k = {0, 2}, int64[3] r = {1, 1, 4}> { "
             "u = Unsqueeze(i, k) t = Tile(u, r) y = GatherElements <axis = 1> (x, t) }",
@@ -90,14 +90,14 @@ THEME = Theme(
             ("GathersSplit",),
         ),
         Row(
-            "Gather(x, positions in a row of the last axis) → Slice(x)",
+            "Gather(x, consecutive indices of the last axis) → Slice(x)",
             "agraph (float[a,9] x) => (float[a,4] y) <int64[4] i = {3, 4, 5, 6}> { "
             "y = Gather <axis = 1> (x, i) }",
             "Slice",
             ("GatherContiguous",),
         ),
         Row(
-            "Slice(x) that other Slices read in parts → Slices of x",
+            "Slices of Slice(x) → Slices of x",
             "agraph (float[a,9] x) => (float[a,2] y, float[a,3] z) <int64[1] i = {1}, "
             "int64[1] j = {8}, int64[1] k = {1}, int64[1] l = {3}, int64[1] m = {4}, int64[1] "
             "n = {7}> { t = Slice(x, i, j, k) y = Slice(t, i, l, k) z = Slice(t, m, n, k) }",
@@ -121,7 +121,7 @@ THEME = Theme(
             ("ScatterNDGrid",),
         ),
         Row(
-            "ScatterND(constant, rows in a row, updates) → Concat",
+            "ScatterND(constant, consecutive rows, updates) → Concat",
             "agraph (float[3,2] u) => (float[5,2] y) <float[5,2] x = {0, 0, 0, 0, 0, 0, 0, 0, 0, "
             "0}, int64[3,1] i = {1, 2, 3}> { y = ScatterND(x, i, u) }",
             "Concat",
@@ -189,7 +189,7 @@ THEME = Theme(
             (),
         ),
         Row(
-            "The scores of all tokens where only the last one is read → its scores",
+            "Gather(x @ w + c, -1), the logits of the last token → Gather(x, -1) @ w + c",
             "agraph (float[b,s,4] x) => (float[b,3] y) <float[4,3] w = {1,2,3,4,5,6,7,8,9,8,7,6}, "
             "float[3] c = {1,2,3}, int64 i = {-1}> { m = MatMul(x, w) a = Add(m, c) "
             "y = Gather <axis = 1> (a, i) }",
@@ -204,7 +204,7 @@ THEME = Theme(
             ("GatherSliceRegion",),
         ),
         Row(
-            "Gather(Flatten(x), i · m + j) of all positions of a matrix → x",
+            "Gather(Flatten(x), i · m + j) of all elements of a matrix → x",
             "agraph (bool[b,s] m) => (bool[b,s] y) <int64 o = {0}, int64 i = {1}, "
             "int64[1] j = {1}, int64[1] k = {0}, int64[1] e = {-1}> { h = Shape(m) "
             "n = Gather(h, o) c = Gather(h, i) f = Reshape(m, e) r = Range(o, n, i) "
@@ -224,8 +224,8 @@ THEME = Theme(
             ("SlicesUnsqueeze",),
         ),
         Row(
-            "q, k, v of one product by a Gather, or a part of a Split without its axis, each → "
-            "Split of merged axes",
+            "q, k and v, each a Gather or a squeezed Split result of one reshaped MatMul → Split "
+            "of merged axes",
             "agraph (float[a,5,24] x) => (float[a,3,5,4] y) <int64[5] t = {-1, 5, 2, 3, 4}, "
             "int64 o = {0}, int64 i = {1}> { r = Reshape(x, t) "
             "p = Transpose <perm = [2, 0, 3, 1, 4]> (r) q = Gather(p, o) k = Gather(p, i) "
@@ -234,7 +234,7 @@ THEME = Theme(
             ("ReshapeSplitSqueeze",),
         ),
         Row(
-            "Gather(constant table, Slice(constant positions)) → Slice of the rows",
+            "Gather(constant, Slice(constant indices)) → Slice of a constant",
             "agraph (bool[b] x) => (float[1,c,2] y) <float[4,2] t = {1, 2, 3, 4, 5, 6, 7, 8}, "
             "int64[1,3] i = {2, 3, 1}, int64[1] o = {0}, int64[1] e = {1}> { n = Shape(x) "
             "p = Slice(i, o, n, e) y = Gather(t, p) }",
@@ -243,7 +243,7 @@ THEME = Theme(
         ),
         Row(
             "cache.index_copy_(2, positions, new), a ScatterND between Transposes → ScatterND of "
-            "whole rows",
+            "complete rows",
             "agraph (float[1,2,64,16] x, int64[3,1] i, float[3,1,2,16] u) "
             "=> (float[1,2,64,16] y) { t = Transpose <perm = [2, 0, 1, 3]> (x) "
             "s = ScatterND(t, i, u) y = Transpose <perm = [1, 2, 0, 3]> (s) }",
@@ -253,52 +253,53 @@ THEME = Theme(
     ),
     refused=(
         Refused(
-            "Gather(x, i), Gather(x, j), constant positions, apart in the graph → Split(Gather(x, "
-            "[i, j]))",
+            "Gather(x, i), Gather(x, j) with constant indices and different consumers → "
+            "Split(Gather(x, [i, j]))",
             "As many nodes. Measured no difference for 8 and 64 rows of 768, and 1.05 times the "
             "time for 8 of 64.",
         ),
         Refused(
-            "Gather(x, 0), Gather(x, 1), ... without their axis → Split, Squeeze",
-            "As many nodes as before; done where each is followed by an Unsqueeze or by the same "
-            "operators (GathersSplit, GathersElementwise), and where a Reshape makes the axis "
+            "Gather(x, 0), Gather(x, 1), ... with scalar indices → Split, Squeeze",
+            "As many nodes. Done if each Gather is followed by an Unsqueeze or by the same "
+            "operators (GathersSplit, GathersElementwise), or if a Reshape makes the axis "
             "(ReshapeSplitSqueeze).",
         ),
         Refused(
-            "Gather(x, positions in a row) → Slice along another axis than the last",
-            "Measured 1.0 to 1.2 times the time: Gather copies whole blocks.",
+            "Gather(x, consecutive indices) → Slice along another axis than the last",
+            "Measured 1.0 to 1.2 times the time: Gather copies complete blocks.",
         ),
         Refused(
-            "ScatterND(x, rows in a row, updates) → Slice, Concat for an x that is computed",
+            "ScatterND(x, consecutive rows, updates) → Slice, Concat for an x that is computed",
             "Measured 1.18 times the time, and more nodes.",
         ),
         Refused(
             "cache.index_copy_(2, start + [0, 1, ...], new) → TensorScatter",
-            "onnxruntime logs a warning in every run that does not share the cache's memory; 0.75 "
-            "to 0.99 of ScatterND's time.",
+            "onnxruntime logs a warning in every run that does not share the cache's memory. Takes "
+            "0.75 to 0.99 of ScatterND's time.",
         ),
         Refused(
-            "Split(x) where one part is read → Slice(x)",
-            "Open: no place in 153 optimized models; as many nodes. Measured 0.33 to 0.97 of the "
-            "time, 1.17 for one column.",
+            "Split(x) with one result that is read → Slice(x)",
+            "Open: does not occur in 153 optimized models; as many nodes. Takes 0.33 to 0.97 of "
+            "the time, 1.17 for one column.",
         ),
         Refused(
-            "[b, c] of (a, b, c) = Split(x) → a part of a Split with fewer sizes",
-            "No place in 153 optimized models; SplitConcat takes all parts of a Split.",
+            "[b, c] of (a, b, c) = Split(x) → a result of a Split with fewer results",
+            "Does not occur in 153 optimized models; SplitConcat handles a Concat of all results.",
         ),
         Refused(
             "[Relu(x), Relu(z)] → Relu([x, z])",
             "Measured 1.03 to 1.06 times the time after convolutions, with which runtimes fuse "
-            "Relu; 38 places in the models that `python -m lab.discovery` found.",
+            "Relu. `python -m lab.discovery` found 38 occurrences.",
         ),
         Refused(
-            "rotate_every_two → Gather and signs (SlicesUnsqueeze splits pairs instead)",
-            "Measured 1.2 to 3.9 times the time; RotaryEmbedding takes it from operator set 23 on.",
+            "rotate_every_two → Gather and Mul by signs (SlicesUnsqueeze splits pairs instead)",
+            "Measured 1.2 to 3.9 times the time. From operator set 23 on, RotaryEmbedding "
+            "replaces it.",
         ),
         Refused(
             "Reshape(Gather(table, i)) or Slice(Gather(table, i)) → Gather of another table",
-            "No place in 109 optimized models, by `lab.discovery.mine`; the table would be stored "
-            "twice wherever it is read elsewhere, as embeddings are.",
+            "Does not occur in 109 optimized models (`lab.discovery.mine`). A table with other "
+            "consumers, as embeddings often have, would be stored twice.",
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Compares xoptim with other optimizers on the models of their own tests.
+"""Compare xoptim with other optimizers on the models of their own tests.
 
     # the words after PAIRS are arguments of pytest
     python -m lab.reach.peers record onnxslim PAIRS onnxslim/tests -q
@@ -58,14 +58,11 @@ def record(peer: str, target: pathlib.Path, arguments: list[str]) -> None:
     optimize = getattr(owner, name)
 
     def recorded(model: Any, *args: Any, **options: Any) -> Any:
-        before = _proto(model, copied=True)
+        before = _proto(model)
+        if before is not None:  # the peer may change the model in place
+            before = onnx.ModelProto.FromString(before.SerializeToString())
         result = optimize(model, *args, **options)
-        _keep(
-            target / peer,
-            before,
-            _proto(result, copied=False),
-            os.environ.get("PYTEST_CURRENT_TEST", ""),
-        )
+        _keep(target / peer, before, _proto(result), os.environ.get("PYTEST_CURRENT_TEST", ""))
         return result
 
     setattr(owner, name, recorded)
@@ -99,13 +96,12 @@ def _scratch() -> Iterator[None]:
         yield
 
 
-def _proto(model: Any, *, copied: bool) -> onnx.ModelProto | None:
+def _proto(model: Any) -> onnx.ModelProto | None:
+    """The proto of what a peer takes or returns; ``None`` if there is none in it."""
     model = model[0] if isinstance(model, tuple) else getattr(model, "model", model)
     if isinstance(model, (str, os.PathLike)):
         return onnx.load(model)
-    if not isinstance(model, onnx.ModelProto):
-        return None
-    return onnx.ModelProto.FromString(model.SerializeToString()) if copied else model
+    return model if isinstance(model, onnx.ModelProto) else None
 
 
 def _keep(
@@ -120,14 +116,17 @@ def _keep(
     ):
         return
     content = before.SerializeToString(deterministic=True)
-    place = folder / sha256(content).hexdigest()[:12]
-    kept = place.with_suffix(".after.onnx")
-    if kept.exists() and operators(onnx.load(kept)).total() <= operators(after).total():
+    stem = folder / sha256(content).hexdigest()[:12]
+    result_path = stem.with_suffix(".after.onnx")
+    if (
+        result_path.exists()
+        and operators(onnx.load(result_path)).total() <= operators(after).total()
+    ):
         return
     folder.mkdir(parents=True, exist_ok=True)
-    place.with_suffix(".before.onnx").write_bytes(content)
-    kept.write_bytes(after.SerializeToString())
-    place.with_suffix(".txt").write_text(test, encoding="utf-8")
+    stem.with_suffix(".before.onnx").write_bytes(content)
+    result_path.write_bytes(after.SerializeToString())
+    stem.with_suffix(".txt").write_text(test, encoding="utf-8")
 
 
 def operators(model: onnx.ModelProto) -> Counter[str]:
@@ -162,15 +161,20 @@ def _settings(before: onnx.ModelProto, fused: bool) -> Iterator[dict[str, Any]]:
 def judge(before: pathlib.Path) -> dict[str, Any]:
     """Compare the peer's result of a model with xoptim's.
 
-    Returns ``verdict``: why the pair does not count, or whether xoptim's result has more or fewer
-    nodes; and the operators of which it has ``more`` and ``fewer``.
+    Args:
+        before: file of the original.
+
+    Returns:
+        ``verdict``: why the pair does not count, or whether xoptim's result has more or fewer
+        nodes. ``more`` and ``fewer``: operators that xoptim's result has more often, and less
+        often, than the peer's.
     """
     original, peer = onnx.load(before), onnx.load(str(before).replace(".before.", ".after."))
     if _interface(original) != _interface(peer):
         return {"verdict": "other inputs or outputs"}
-    judged = xoptim.verify(original, peer)
-    if judged.status != "equal":
-        return {"verdict": f"peer: {judged.status}", "reason": judged.reason}
+    peer_check = xoptim.verify(original, peer)
+    if peer_check.status != "equal":
+        return {"verdict": f"peer: {peer_check.status}", "reason": peer_check.reason}
     peer_counts = operators(peer)
     fused = any("::" in label for label in peer_counts)
     results = []
@@ -183,9 +187,9 @@ def judge(before: pathlib.Path) -> dict[str, Any]:
         return {"verdict": "xoptim: not optimized"}
     best = min(results, key=lambda result: operators(result).total())
     own_counts = operators(best)
-    verified = xoptim.verify(original, best)
-    if verified.status == "different":
-        return {"verdict": "xoptim: different", "reason": verified.reason}
+    own_check = xoptim.verify(original, best)
+    if own_check.status == "different":
+        return {"verdict": "xoptim: different", "reason": own_check.reason}
     verdict = (
         "more"
         if own_counts.total() > peer_counts.total()
@@ -208,7 +212,9 @@ def count(folder: pathlib.Path, choose: Callable[[str], bool]) -> None:
 
 
 def _judged(batch: Sequence[pathlib.Path]) -> dict[str, dict[str, Any]]:
-    """The verdicts by name, from one process; one for each model where that ends too early."""
+    """The verdicts by name. All pairs are judged in one process, or, if it fails, in a process
+    each.
+    """
     try:
         verdicts = apart(_judge_all, batch, limit=60.0 * len(batch))
     except RuntimeError as error:
@@ -236,9 +242,7 @@ def _name(before: pathlib.Path) -> str:
 
 
 def report(judged: dict[str, dict[str, Any]]) -> str:
-    """The verdicts by peer, and the models with more nodes, those with the same difference
-    together.
-    """
+    """The verdicts by peer, and the models with more nodes, grouped by the differing operators."""
     lines: list[str] = []
     verdicts: dict[str, Counter[str]] = {}
     causes: dict[str, list[str]] = {}
@@ -270,9 +274,9 @@ def main() -> None:
         command.add_argument("pairs", type=pathlib.Path)
     generating.add_argument("folder", type=pathlib.Path)
     counting.add_argument("--only", default="", help="pairs whose name contains this")
-    options, rest = parser.parse_known_args()
+    options, pytest_arguments = parser.parse_known_args()
     if options.command == "record":
-        record(options.peer, options.pairs.resolve(), rest)
+        record(options.peer, options.pairs.resolve(), pytest_arguments)
     elif options.command == "generate":
         generate(options.pairs.resolve(), options.folder.resolve())
     else:

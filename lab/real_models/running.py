@@ -1,4 +1,4 @@
-"""Running the plain command on a model, in a process of its own, and judging how it ended."""
+"""Run ``xopt`` on a model, in a process of its own, and judge the outcome."""
 
 import json
 import re
@@ -17,21 +17,21 @@ from lab.real_models.table import Model, Package
 SELECTIONS = ("default", "default+onnxruntime")
 NOT_VERIFIED = 3
 OUT_OF_TIME = -1000
-"""Stands for an exit code, for a run that was stopped. No signal has that number."""
+"""Exit code of a run that exceeded the time limit. No signal has this number."""
 _COMMAND = "from xoptim.cli.main import main; main()"
 
 
 class Run(NamedTuple):
-    """How the command ended.
+    """The outcome of a run.
 
     Attributes:
-        code: exit code; negative: the signal that ended it, or `OUT_OF_TIME`.
-        seconds: that it took.
-        before: number of nodes.
+        code: exit code; a negative one is the signal that ended the process, or `OUT_OF_TIME`.
+        seconds: time of the run.
+        before: number of nodes of the model.
         after: number of nodes of the result.
-        says: its last warning or error, or the rewrites that it left out because they were wrong;
-            empty when all was well.
-        healed: whether it left rewrites out.
+        says: the last warning or error for an exit code other than 0; otherwise the rewrites that
+            were dropped because verification found them wrong, "" for none.
+        healed: whether rewrites were dropped.
     """
 
     code: int
@@ -46,11 +46,11 @@ class Row(NamedTuple):
     """A model and its runs.
 
     Attributes:
-        package: where the model is from.
-        model: which one it is.
-        exporter: what wrote the file, with its version.
-        opset: version of the operators of the default domain.
-        runs: one for each of `SELECTIONS`.
+        package: the package of the model.
+        model: the row of the model in the table.
+        exporter: name and version of the exporter that wrote the file.
+        opset: version of the operator set of the default domain.
+        runs: one run for each of `SELECTIONS`.
     """
 
     package: Package
@@ -64,9 +64,9 @@ def try_model(package: Package, model: Model, path: Path, limit: float) -> Row:
     """Run the command with each selection.
 
     Args:
-        package: where the model is from.
-        model: its row in the table.
-        path: its file.
+        package: the package of the model.
+        model: the row of the model in the table.
+        path: the file of the model.
         limit: seconds after which a run is stopped.
     """
     proto = onnx.load(path, load_external_data=False)
@@ -87,7 +87,7 @@ def try_model(package: Package, model: Model, path: Path, limit: float) -> Row:
 def run(path: Path, selection: str, options: tuple[str, ...], limit: float) -> Run:
     """Run the command once; its result goes to a folder that is removed."""
     with tempfile.TemporaryDirectory() as folder:
-        words = (
+        command = (
             sys.executable,
             "-c",
             _COMMAND,
@@ -101,43 +101,46 @@ def run(path: Path, selection: str, options: tuple[str, ...], limit: float) -> R
         )
         start = time.monotonic()
         try:
-            done = subprocess.run(words, capture_output=True, text=True, timeout=limit, check=False)
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=limit, check=False
+            )
         except subprocess.TimeoutExpired:
             return Run(OUT_OF_TIME, limit, says=f"stopped after {limit:.0f} s")
         return outcome(done.returncode, time.monotonic() - start, done.stdout, done.stderr)
 
 
 def outcome(code: int, seconds: float, out: str, err: str) -> Run:
-    """The outcome of an ended process.
+    """The outcome of a process that has ended.
 
     Args:
-        code: its exit code.
-        seconds: that it took.
-        out: its standard output: JSON, unless the command failed early.
-        err: its standard error.
+        code: exit code of the process.
+        seconds: time of the run.
+        out: standard output, which is JSON unless the command failed early.
+        err: standard error.
     """
     try:
-        told: dict[str, Any] = json.loads(out)
+        document: dict[str, Any] = json.loads(out)
     except json.JSONDecodeError:
-        told = {}
-    dropped = [str(culprit) for culprit in told.get("dropped", ())]
+        document = {}
+    dropped = [str(culprit) for culprit in document.get("dropped", ())]
     lines = re.findall(r"^xopt: (?:error|warning): (.+)", err, re.MULTILINE)
     failure = f"ended by signal {-code}" if code < 0 else "no error line"
     says = (lines or [failure])[-1] if code else "; ".join(dropped)
-    return Run(
-        code, seconds, told.get("nodes_before", 0), told.get("nodes_after", 0), says, bool(dropped)
-    )
+    before, after = document.get("nodes_before", 0), document.get("nodes_after", 0)
+    return Run(code, seconds, before, after, says, bool(dropped))
 
 
 def faults(row: Row) -> Iterator[str]:
-    """The fault in the runs of a model: a failure without the recorded reason, or a stale
-    reason.
+    """The faults in the runs of a model.
+
+    A fault is an exit code that the table does not explain, a dropped rewrite, or an explanation of
+    the table that no run needs.
     """
     model = row.model
     name = f"{row.package.name} {model.member}"
-    for selection, each in zip(SELECTIONS, row.runs, strict=True):
-        excused = each.code == NOT_VERIFIED and model.says and model.says in each.says
-        if each.healed or (each.code and not excused):
-            yield f"{name} with {selection}: exit code {each.code}: {each.says}"
-    if model.says and not any(each.code for each in row.runs):
-        yield f"{name}: every run exits with 0, but a reason why not is recorded"
+    for selection, result in zip(SELECTIONS, row.runs, strict=True):
+        is_explained = result.code == NOT_VERIFIED and model.says and model.says in result.says
+        if result.healed or (result.code and not is_explained):
+            yield f"{name} with {selection}: exit code {result.code}: {result.says}"
+    if model.says and not any(result.code for result in row.runs):
+        yield f"{name}: every run exits with 0, but the table has a reason for exit code 3"

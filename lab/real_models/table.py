@@ -1,4 +1,4 @@
-"""The trained models that are tried, and the published packages that carry them. Data only."""
+"""The table of the trained models, and of the published packages that contain them."""
 
 from typing import NamedTuple
 
@@ -7,12 +7,14 @@ class Model(NamedTuple):
     """A model in a package.
 
     Attributes:
-        member: its path in the wheel; a name that ends in ``.gz`` is unpacked.
-        exporter: who wrote the file, where the file does not say that itself.
-        options: further words of the command line, such as sizes of dimensions without which the
-            model does not run.
-        says: a part of the line that ``xopt`` prints if exit code 3 is right; empty if 0 is right.
-        reason: the reason why exit code 3 is right.
+        member: path of the file in the wheel, below the folder of the package; a file that ends in
+            ``.gz`` is decompressed.
+        exporter: exporter that wrote the file, if the file does not name it.
+        options: options of ``xopt``, such as sizes of dimensions without which the model does not
+            run.
+        says: a part of the line that ``xopt`` prints if exit code 3 is expected; empty if 0 is
+            expected.
+        reason: why exit code 3 is expected.
     """
 
     member: str
@@ -26,11 +28,11 @@ class Package(NamedTuple):
     """A published package.
 
     Attributes:
-        name: what pip calls it.
-        version: pinned: the figures are about these files.
-        field: what its models do.
-        models: those of its models that are tried.
-        folder: what the paths of all of them begin with.
+        name: name on the Python package index.
+        version: version of the package, which is pinned so that figures stay comparable.
+        field: task of its models.
+        folder: folder of all its models in the wheel.
+        models: the models of the package that are run.
     """
 
     name: str

@@ -4,10 +4,10 @@ from lab.mutation.sample import FILES, TESTS, TESTS_OF, table
 from tests.meta.sources import ROOT
 
 
-def test_the_table_counts_what_tests_notice() -> None:
+def test_the_table_counts_killed_mutants() -> None:
     verdicts = {"xoptim/b.py": {False: 3, True: 1}, "xoptim/a.py": {True: 2}}
     assert table(verdicts).splitlines() == [
-        "| file | mutants | noticed |",
+        "| file | mutants | killed |",
         "|---|---:|---:|",
         "| xoptim/a.py | 2 | 0 % |",
         "| xoptim/b.py | 4 | 75 % |",
