@@ -33,7 +33,7 @@ class TooSlowError(BaseException):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run targets; returns the number of inputs that failed."""
+    """Run targets; the exit status is 1 if an input failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("targets", nargs="*", metavar="TARGET")
     parser.add_argument("--seconds", type=float, default=60, help="time for all targets together")
@@ -53,11 +53,14 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if not options.runs and importlib.util.find_spec("atheris") is not None:
         return _guided(options)
-    return _repeated(options)
+    return min(_repeated(options), 1)  # a status of 256 failing inputs would be 0
 
 
 def _repeated(options: argparse.Namespace) -> int:
-    """Try seeds, regressions, then mutations; some mutations start from recent mutations."""
+    """Try seeds, regressions, then mutations, of which some start from recent mutations.
+
+    Returns the number of inputs that failed.
+    """
     from lab.fuzzing.mutation import mutate
     from lab.fuzzing.targets import TARGETS, feed
 

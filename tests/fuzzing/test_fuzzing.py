@@ -161,3 +161,12 @@ def test_what_breaks_is_kept(
     assert kept[0].name == "crash-toy-1"
     assert kept[0].read_bytes() == b"a"
     assert message in capsys.readouterr().out
+
+
+def test_the_exit_status_of_many_failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system keeps 8 bits of it: 256 failures once looked like none."""
+    target = Target(_raising, lambda: [b"a"], "bytes")
+    monkeypatch.setattr("lab.fuzzing.targets.TARGETS", {"toy": target})
+    monkeypatch.setattr("lab.fuzzing.mutation.mutate", lambda data, rng, kind: data)
+    assert run.main(["toy", "--runs", "256", "--save", str(tmp_path)]) == 1
+    assert len(list(tmp_path.iterdir())) == 256
