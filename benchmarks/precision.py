@@ -254,6 +254,8 @@ def main(
             continue
         lines.append(line(*rows[-1]))
         print(lines[-1], flush=True)
+    if not rows:
+        raise click.ClickException(f"nothing measured: no model of {folder} could be measured")
     lines.append(means(rows))
     print(lines[-1])
     if write:

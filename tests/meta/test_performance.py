@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from click.testing import CliRunner
 
 from benchmarks.measured import read
 from benchmarks.performance import (
@@ -22,7 +23,7 @@ from benchmarks.performance import (
     table,
     tables_of,
 )
-from benchmarks.precision import drawn_values
+from benchmarks.precision import drawn_values, main as measure_precision
 from tests.support import parse
 
 
@@ -129,3 +130,9 @@ def test_nodes_of_subgraphs_count_and_constants_do_not() -> None:
         y = If (c) <then_branch = a () => (float[n] z) { z = Neg(t) },
           else_branch = b () => (float[n] z) { z = Abs(t) }> }"""
     assert number_of_nodes(parse(text).graph) == 4
+
+
+def test_precision_of_a_folder_without_models(tmp_path: Path) -> None:
+    outcome = CliRunner().invoke(measure_precision, [str(tmp_path)])
+    assert outcome.exit_code == 1
+    assert f"nothing measured: no model of {tmp_path} could be measured" in outcome.output
