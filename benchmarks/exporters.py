@@ -100,9 +100,9 @@ def main(names: Sequence[str]) -> None:
     if names[:1] == [_OUT_OF_PROCESS]:
         print(json.dumps(_count(names[1])))
         return
-    chosen = names or list(PACKAGES)
-    table = Table(COLUMNS, [row(name) for name in chosen if not missing(name)])
-    for name in chosen:
+    scripts = names or list(PACKAGES)
+    table = Table(COLUMNS, [row(name) for name in scripts if not missing(name)])
+    for name in scripts:
         if absent := missing(name):
             print(f"{name} is skipped: {', '.join(absent)} not installed", file=sys.stderr)
     old = read(PAGE) if Path(PAGE.with_suffix(".toml")).exists() else {}

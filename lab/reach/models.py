@@ -176,8 +176,8 @@ def report(counts: Sequence[Counted], reasons: Sequence[Reason]) -> str:
     lines += ["| kind | models | " + " | ".join(COLUMNS[1:]) + " |"]
     lines += ["|---|---|" + "---|" * len(COLUMNS[1:])]
     lines += [_mean_row(kind, members) for kind, members in (*kinds.items(), ("all", list(counts)))]
-    for theirs, ours in RIVALS:
-        lines += _fewer(counts, theirs, ours, reasons)
+    for ort, xopt in RIVALS:
+        lines += _fewer(counts, ort, xopt, reasons)
     for title, start in KINDS_OF_FAILURES.items():
         failures = [
             f"{count['name']}: {column}: {words}"
@@ -214,22 +214,20 @@ def _mean_row(kind: str, members: Sequence[Counted]) -> str:
     return f"| {kind} | {len(complete)} | " + " | ".join(cells) + " |"
 
 
-def _fewer(
-    counts: Sequence[Counted], theirs: str, ours: str, reasons: Sequence[Reason]
-) -> list[str]:
+def _fewer(counts: Sequence[Counted], ort: str, xopt: str, reasons: Sequence[Reason]) -> list[str]:
     """The models in which a column of onnxruntime has fewer nodes than one of xoptim."""
-    models = [count for count in counts if theirs in count["nodes"] and ours in count["nodes"]]
-    larger_models = [count for count in models if _totals(count)[theirs] < _totals(count)[ours]]
+    models = [count for count in counts if ort in count["nodes"] and xopt in count["nodes"]]
+    larger_models = [count for count in models if _totals(count)[ort] < _totals(count)[xopt]]
     lines = []
     for count in larger_models:
-        reason = _reason(count["name"], theirs, reasons)
-        first, second = (Counter(count["nodes"][column]) for column in (theirs, ours))
-        sides = f"only {theirs}: {_words(first - second)}; only {ours}: {_words(second - first)}"
+        reason = _reason(count["name"], ort, reasons)
+        first, second = (Counter(count["nodes"][column]) for column in (ort, xopt))
+        sides = f"only {ort}: {_words(first - second)}; only {xopt}: {_words(second - first)}"
         total = f"{first.total()} < {second.total()}"
         lines.append(f"{count['name']}: {total}; {sides}{f'; reason: {reason}' if reason else ''}")
     open_count = sum("; reason: " not in line for line in lines)
     head = (
-        f"{theirs} has fewer nodes than {ours} on {len(larger_models)} of {len(models)} models, "
+        f"{ort} has fewer nodes than {xopt} on {len(larger_models)} of {len(models)} models, "
         f"{open_count} without a stated reason"
     )
     return ["", head, *lines]

@@ -204,11 +204,11 @@ def judge(before: pathlib.Path) -> dict[str, Any]:
 def count(folder: pathlib.Path, choose: Callable[[str], bool]) -> None:
     """Judge pairs and print the counts; ``FOLDER/judged.json`` keeps the verdicts."""
     pairs = [before for before in sorted(folder.glob("*/*.before.onnx")) if choose(_name(before))]
-    judged: dict[str, dict[str, Any]] = {}
+    judgments: dict[str, dict[str, Any]] = {}
     for start in range(0, len(pairs), 20):
-        judged |= _judged(pairs[start : start + 20])
-        (folder / "judged.json").write_text(json.dumps(judged, indent=1), encoding="utf-8")
-    sys.stdout.write(report(judged))
+        judgments |= _judged(pairs[start : start + 20])
+        (folder / "judged.json").write_text(json.dumps(judgments, indent=1), encoding="utf-8")
+    sys.stdout.write(report(judgments))
 
 
 def _judged(batch: Sequence[pathlib.Path]) -> dict[str, dict[str, Any]]:
@@ -241,12 +241,12 @@ def _name(before: pathlib.Path) -> str:
     return f"{before.parent.name}/{before.name.partition('.')[0]}"
 
 
-def report(judged: dict[str, dict[str, Any]]) -> str:
+def report(judgments: dict[str, dict[str, Any]]) -> str:
     """The verdicts by peer, and the models with more nodes, grouped by the differing operators."""
     lines: list[str] = []
     verdicts: dict[str, Counter[str]] = {}
     causes: dict[str, list[str]] = {}
-    for name, judgment in judged.items():
+    for name, judgment in judgments.items():
         verdicts.setdefault(name.partition("/")[0], Counter())[judgment["verdict"]] += 1
         if judgment["verdict"] == "more":
             sides = (" ".join(Counter(judgment[side]).elements()) for side in ("fewer", "more"))
