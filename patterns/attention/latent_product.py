@@ -72,7 +72,7 @@ class _Operand(NamedTuple):
     write: Callable[..., list[Node]]
 
 
-class _LatentMatMul(PatternOptimization):
+class _LatentProduct(PatternOptimization):
     """A MatMul by an operand that is projected from latents, for few queries.
 
     Why: measured on two layers of DeepSeek-V3, in a decode step with a 512-token KV cache. The
@@ -112,7 +112,7 @@ class _LatentMatMul(PatternOptimization):
         return MatchResult(self, nodes, partial(operand.write, rows))
 
 
-class LatentKeysPattern(_LatentMatMul):
+class LatentKeysPattern(_LatentProduct):
     """MatMul(q, heads(MatMul(c, w))ᵀ) → MatMul(MatMul(q, wᵀ), cᵀ), for few queries
 
     What: projects the queries to the size of latents, instead of projecting the latents of each
@@ -163,7 +163,7 @@ class LatentKeysPattern(_LatentMatMul):
     )
 
 
-class LatentValuesPattern(_LatentMatMul):
+class LatentValuesPattern(_LatentProduct):
     """MatMul(p, heads(MatMul(c, w))) → MatMul(MatMul(p, c), w), for few queries
 
     What: sums the latents, weighted with the probabilities of attention, and projects the sums. The

@@ -53,11 +53,9 @@ class ConcatGatherPattern(PatternOptimization):
                 and isinstance(size, int)
                 and high < start + size
             ):
-                return MatchResult(
-                    self,
-                    [node],
-                    replaced_by("Gather", name, np.asarray(indices - start), **node.attribute),
-                )
+                new_indices = np.asarray(indices - start)
+                apply = replaced_by("Gather", name, new_indices, **node.attribute)
+                return MatchResult(self, [node], apply)
             if (
                 high < 0
                 and isinstance(end_from_back, int)
@@ -65,13 +63,9 @@ class ConcatGatherPattern(PatternOptimization):
                 and isinstance(size, int)
                 and end_from_back - size <= low
             ):
-                return MatchResult(
-                    self,
-                    [node],
-                    replaced_by(
-                        "Gather", name, np.asarray(indices - end_from_back), **node.attribute
-                    ),
-                )
+                new_indices = np.asarray(indices - end_from_back)
+                apply = replaced_by("Gather", name, new_indices, **node.attribute)
+                return MatchResult(self, [node], apply)
         return self.none(node, msg="the indices are not known to select from one operand")  # (3)
 
     examples = Example.pairs(

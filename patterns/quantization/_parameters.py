@@ -97,7 +97,7 @@ def keep_integers(scales: np.ndarray, dtype: int) -> bool:
     return bool(are_in_range.all()) and 2 * float(limits.eps) * steps < 1
 
 
-def restores_integers(g: GraphView, quantize: Node, dequantize: Node) -> bool:
+def returns_same_integers(g: GraphView, quantize: Node, dequantize: Node) -> bool:
     """Whether a QuantizeLinear of elements of a dequantized tensor returns the same integers."""
     first, second = parameters(g, dequantize), parameters(g, quantize)
     if first is None or second is None or first.axis is not None or not first.equals(second):

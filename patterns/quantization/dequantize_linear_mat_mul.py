@@ -69,12 +69,8 @@ class DequantizeLinearMatMulPattern(PatternOptimization):
             return self.none(right, msg="the scales of the weights are not per column")
         rank = g.info(left.input[0]).rank
         # (2)
-        if (
-            g.is_constant(left.input[1])
-            or not is_single(g, left.input[1])
-            or rank is None
-            or rank < 2
-        ):
+        is_dynamic = not g.is_constant(left.input[1]) and is_single(g, left.input[1])
+        if not is_dynamic or rank is None or rank < 2:
             return self.none(
                 left, msg="the scale of the activations is not a scalar computed at run time"
             )

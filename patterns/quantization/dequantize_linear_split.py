@@ -2,7 +2,7 @@ from xoptim.facts.operators import has_kernel
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from .._nodes import is_op, replaced_by
-from ._parameters import restores_integers, separates_pair
+from ._parameters import returns_same_integers, separates_pair
 
 
 class DequantizeLinearSplitPattern(PatternOptimization):
@@ -30,7 +30,7 @@ class DequantizeLinearSplitPattern(PatternOptimization):
         quantizes = [nodes[0] for nodes in consumers if nodes and is_op(nodes[0], "QuantizeLinear")]
         if not is_op(dequantize, "DequantizeLinear") or len(quantizes) < len(node.output):  # (1)
             return self.none(node, msg="an output is not read by exactly one QuantizeLinear")
-        if not all(restores_integers(g, quantize, dequantize) for quantize in quantizes):  # (2)
+        if not all(returns_same_integers(g, quantize, dequantize) for quantize in quantizes):  # (2)
             return self.none(dequantize, msg="the scale, zero point or integer type differs")
         dtype = g.try_infer_type(dequantize.input[0])
         would_separate = any(

@@ -60,19 +60,19 @@ class Culprit(JsonResult):
         return f"{subject}{location}: {self.evidence}"
 
     @classmethod
-    def of(cls, disagreement: Disagreement) -> Culprit:
+    def of(cls, found: Disagreement) -> Culprit:
         """The culprit of a disagreement that the check of each rewrite found."""
-        nodes = disagreement.before.graph.node
+        nodes = found.before.graph.node
         around = tuple(name for node in nodes for name in node.output if name)
         return cls(
             "pattern",
-            disagreement.pattern,
-            disagreement.number,
-            disagreement.node,
-            disagreement.report.reason,
+            found.pattern,
+            found.number,
+            found.node,
+            found.report.reason,
             around,
-            disagreement.feeds,
-            result=disagreement.result,
+            found.feeds,
+            result=found.result,
         )
 
     def avoided_by(self, options: OptimizationOptions) -> OptimizationOptions:
