@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from xoptim.facts.dims import Dim, ceil_div
 from xoptim.facts.dtypes import is_float
@@ -281,12 +282,8 @@ def transposed_convolution(call: Call) -> Tensor | None:
                     position, rest = case.divided(position, window.strides[axis])
                     conditions.append(-rest)
                 conditions.append(x.shape[axis + 2] - 1 - position)
-                return where_inside(
-                    case,
-                    conditions,
-                    lambda: along(axis + 1, [*place, position], [*offset, k]),
-                    ZERO,
-                )
+                inner_sum = partial(along, axis + 1, [*place, position], [*offset, k])
+                return where_inside(case, conditions, inner_sum, ZERO)
 
             return total(case, w.shape[axis + 2], at)
 
