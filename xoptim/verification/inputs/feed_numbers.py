@@ -20,7 +20,7 @@ _NEAR: Final = 1 / 3  # share of far numbers that are close to landmarks
 _MAGNITUDES: Final = np.array([1e-30, 1e-13, 1.0, 1e13, 4e19, 1e30])
 """Of numbers that are, or whose squares are, near the limits of float32."""
 _MIXED: Final = 5  # turns in which numbers have several magnitudes
-_MINIMA: Final = 0.1  # share of integers that are the least number of a signed type
+_MINIMA: Final = 0.3  # share of far integers that are the minimum, in runs with minima
 _NOT_ZERO: Final = 0.95  # share of far numbers, landmarks included, that are not 0
 _AROUND: Final = np.array([1.0, -1.0, 1.5, 0.5, 2.0, 1.001])
 """Factors that give numbers close to a landmark."""
@@ -182,18 +182,20 @@ def _integers(
 def _far_integers(
     element: int, shape: tuple[int, ...], rng: np.random.Generator, run: int
 ) -> np.ndarray:
-    """Integers of all magnitudes of a type, at least one of them the largest. A signed type has its
-    minimum as well, which has no positive counterpart: Neg and Abs return it as it is.
+    """Integers of all magnitudes of a type, at least one of them the maximum. Every other run on a
+    signed type has the minimum instead, and often: Neg and Abs return it as it is.
     """
     is_signed = is_signed_integer(element)
     room = bits(element) - is_signed
+    maximum = (1 << room) - 1
     shifts = np.where(rng.random(shape) < 0.2, 0, rng.integers(0, room, shape)).astype(np.uint64)
-    shifts.reshape(-1)[run % max(1, shifts.size) :][:1] = 0
-    magnitude = np.uint64((1 << room) - 1) >> shifts
-    if not is_signed:
-        return np.asarray(magnitude)
-    numbers = magnitude.astype(np.int64) * np.where(rng.random(shape) < 0.5, -1, 1)
-    return np.asarray(np.where(rng.random(shape) < _MINIMA, -1 << room, numbers))
+    numbers = np.asarray(np.uint64(maximum) >> shifts)
+    if is_signed:
+        numbers = numbers.astype(np.int64) * np.where(rng.random(shape) < 0.5, -1, 1)
+    limit = -maximum - 1 if is_signed and run % 2 else maximum
+    is_limit = rng.random(shape) < (_MINIMA if limit < 0 else 0)
+    is_limit.reshape(-1)[rng.permutation(is_limit.size)[:1]] = True
+    return np.where(is_limit, np.asarray(limit, numbers.dtype), numbers)
 
 
 def _tied_integers(
