@@ -249,6 +249,23 @@ def test_integers_that_are_the_same_expression_of_dimensions() -> None:
     same_results(parse(text), after, FEEDS)
 
 
+def test_sizes_of_equal_results_are_equal() -> None:
+    """Each NonZero has a count of its own; the nodes after the second one then have the first
+    count, so that patterns compare it in the same run.
+    """
+    model = load_model(
+        parse(
+            "agraph (float[a,b] x, bool[a,b] m) => (y, u) { n = NonZero(m) i = Transpose(n) "
+            "y = GatherND(x, i) o = NonZero(m) j = Transpose(o) s = Shape(j) "
+            "u = ConstantOfShape(s) }"
+        )
+    )
+    graph = model.graph
+    assert graph.info_of("i").shape != graph.info_of("u").shape
+    assert MergeNodes().run_on(graph) == 2
+    assert graph.info_of("i").shape == graph.info_of("u").shape
+
+
 def test_pinned_results_stay() -> None:
     model = load(f"{HEAD} {{ a = Neg(x) b = Neg(x) y = Add(a, b) }}")
     model.graph.pinned.update("ab")
