@@ -185,9 +185,9 @@ def _show(report: TuningReport, written: list[Path], settings: str | None) -> No
     for line in () if report.quantized is None else precision_remark(report.quantized).lines():
         console.print(line, highlight=False)
     searched = f"tried {len(report.trials) - 1}" + (
-        f" of {len(report.trials) - 1 + report.left}" if report.left else ""
+        f" of {len(report.trials) - 1 + report.not_tried}" if report.not_tried else ""
     )
-    advice = "" if not report.left else " (a larger --budget tries the rest)"
+    advice = "" if not report.not_tried else " (a larger --budget tries the rest)"
     console.print(
         f"search        {searched} changes in {report.seconds:.0f} s{advice}", highlight=False
     )

@@ -75,7 +75,7 @@ def test_included_patterns_are_apart_and_dropped_first() -> None:
 
 def test_the_newest_operator_set_is_tried_once() -> None:
     (found,) = newest_opset(START, FACTS)
-    assert found.choice.recipe.is_raised
+    assert found.choice.recipe.newest_opset
     assert found.stage == 0
     assert names(newest_opset(found.choice, FACTS)) == []
     assert names(newest_opset(Choice(UNTOUCHED, SETTINGS), FACTS)) == []

@@ -135,7 +135,7 @@ def test_a_model_of_10_ms_sees_twelve_changes_in_30_s(monkeypatch: pytest.Monkey
     assert machine.seconds < 30.0
     assert len(found.trials) >= 12
     assert found.best == numbered(0)
-    assert found.left == len(costs) - len(found.trials)
+    assert found.not_tried == len(costs) - len(found.trials)
 
 
 def test_passes_share_sessions_after_the_first_ones(monkeypatch: pytest.MonkeyPatch) -> None:

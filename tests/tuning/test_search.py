@@ -73,13 +73,13 @@ def searched(
 def test_what_is_not_faster_in_floats_is_tried_around_integers() -> None:
     def seconds(choice: Choice) -> float:
         recipe = choice.recipe
-        return 1.0 if recipe.scheme is None else 0.4 if recipe.is_raised else 0.5
+        return 1.0 if recipe.scheme is None else 0.4 if recipe.newest_opset else 0.5
 
     facts = Facts(schemes=("int8",))
     found = Search(
         ORIGINAL, lambda best: variations(best, facts, EVERYTHING), FakeMeter(seconds), RULES
     ).run(START)
-    assert found.best.recipe == Recipe(is_raised=True, scheme="int8")
+    assert found.best.recipe == Recipe(newest_opset=True, scheme="int8")
     assert found.changes == ("int8", "newest operator set")
 
 
@@ -90,7 +90,7 @@ def test_a_group_that_makes_the_model_slower_is_dropped() -> None:
     verdicts = {trial.label: trial.verdict for trial in found.trials}
     assert verdicts["without normalizations"] == "faster"
     assert verdicts["without shapes"] == "not faster"
-    assert found.left == 0
+    assert found.not_tried == 0
 
 
 def test_two_groups_are_dropped_the_worse_one_first() -> None:
@@ -180,8 +180,8 @@ def test_the_budget_ends_the_search(most: int) -> None:
     meter = FakeMeter(times({"shapes": 1.3}), most=most)
     found = searched(meter, rules=Rules(max_challengers=1))
     assert sum(map(len, meter.passes)) <= most
-    assert len(found.trials) + found.left == len(GROUPS)
-    assert found.left == {0: 3, 5: 2, 11: 1, 12: 1, 40: 0}[most]
+    assert len(found.trials) + found.not_tried == len(GROUPS)
+    assert found.not_tried == {0: 3, 5: 2, 11: 1, 12: 1, 40: 0}[most]
 
 
 def test_a_budget_that_ends_within_a_race_decides_nothing() -> None:
@@ -265,7 +265,7 @@ def test_the_selection_comes_before_its_groups_and_the_settings() -> None:
         "SkipLayerNormFusion off",
         "without matmul (onnxruntime)",
     )
-    raised = replace(start, recipe=replace(start.recipe, is_raised=True))
+    raised = replace(start, recipe=replace(start.recipe, newest_opset=True))
     assert meter.passes[0] == [ORIGINAL, start, raised, START]
 
 
@@ -378,7 +378,7 @@ def test_finalists_are_the_start_and_the_fastest_ones_floats_first() -> None:
 def test_of_finalists_with_fewer_bits_the_one_with_fewer_nodes_is_simpler() -> None:
     bits = Choice(Recipe(scheme="int8"), SETTINGS)
     raised, tuned = (
-        Choice(Recipe(scheme="int8", is_raised=True), SETTINGS),
+        Choice(Recipe(scheme="int8", newest_opset=True), SETTINGS),
         replace(bits, settings=BEST.settings),
     )
     seconds = {tuned: 0.48, bits: 0.5, raised: 0.49}
@@ -386,7 +386,9 @@ def test_of_finalists_with_fewer_bits_the_one_with_fewer_nodes_is_simpler() -> N
         Trial(("one",), choice, "undecided", ratio(value)) for choice, value in seconds.items()
     ]
     found = finalists(
-        SearchResult(bits, trials=trials), START, lambda choice: 1 if choice.recipe.is_raised else 2
+        SearchResult(bits, trials=trials),
+        START,
+        lambda choice: 1 if choice.recipe.newest_opset else 2,
     )
     assert found == [START, raised, bits, tuned]
 
@@ -395,7 +397,7 @@ def test_the_model_with_fewest_nodes_is_a_finalist_where_it_may_be_as_fast() -> 
     """Noise alone decides whether it was found to be faster."""
     bits = Choice(Recipe(scheme="int8"), SETTINGS)
     raised, smallest = (
-        Choice(Recipe(scheme="int8", is_raised=True), SETTINGS),
+        Choice(Recipe(scheme="int8", newest_opset=True), SETTINGS),
         replace(bits, recipe=replace(SMALL.recipe, scheme="int8")),
     )
     for seconds, expected in ((0.505, [START, raised, bits]), (0.6, [START, bits])):
@@ -408,7 +410,7 @@ def test_the_model_with_fewest_nodes_is_a_finalist_where_it_may_be_as_fast() -> 
             finalists(
                 SearchResult(bits, trials=trials),
                 START,
-                lambda choice: 1 if choice.recipe.is_raised else 2,
+                lambda choice: 1 if choice.recipe.newest_opset else 2,
             )
             == expected
         )

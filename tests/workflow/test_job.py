@@ -56,7 +56,7 @@ class Kept:
         self._error = error
 
     def __call__(
-        self, source: Source, verified: VerifiedModel, options: OptimizationOptions, how: Plan
+        self, source: Source, verified: VerifiedModel, options: OptimizationOptions, plan: Plan
     ) -> tuple[VerifiedModel, Any]:
         self.calls.append(source.kind)
         if self._error is not None:

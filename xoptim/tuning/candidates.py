@@ -113,7 +113,7 @@ class Candidates:
         return replace(
             self.all_options,
             patterns=patterns,
-            opset="newest" if recipe.is_raised else self.all_options.opset,
+            opset="newest" if recipe.newest_opset else self.all_options.opset,
         )
 
     def make(self, recipe: Recipe) -> Model:

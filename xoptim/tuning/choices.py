@@ -44,7 +44,7 @@ class Recipe:
 
     without: frozenset[str] = frozenset()  # groups of patterns that do not run
     rewrites: bool = True  # whether the original is optimized at all
-    is_raised: bool = False  # whether the original is raised to the newest operator set first
+    newest_opset: bool = False  # whether the original is converted to the newest opset first
     scheme: Scheme | None = None  # the scheme with which MatMuls are quantized
 
 
@@ -164,9 +164,9 @@ def whole_selection(choice: Choice, facts: Facts) -> Iterator[Variation]:
 
 def newest_opset(choice: Choice, facts: Facts) -> Iterator[Variation]:
     """The newest operator set, in which other patterns apply."""
-    if choice.recipe.rewrites and not choice.recipe.is_raised:
+    if choice.recipe.rewrites and not choice.recipe.newest_opset:
         yield Variation(
-            "newest operator set", _with_recipe(choice, is_raised=True), promise=1.1, stage=0
+            "newest operator set", _with_recipe(choice, newest_opset=True), promise=1.1, stage=0
         )
 
 
@@ -195,7 +195,7 @@ def single_groups(choice: Choice, facts: Facts) -> Iterator[Variation]:
 
 
 def single_optimizers(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """Each ORT optimizer that changed a considerable part of the model, disabled."""
+    """Each ORT optimizer whose operators take time in the profile, disabled."""
     optimizers = choice.settings.disabled_optimizers
     for name, signs in _SIGNS_OF.items():
         share = facts.share(signs)
@@ -247,5 +247,5 @@ EVERYTHING: Final[tuple[Dimension, ...]] = (
 )
 """The search for the fastest model and session.
 
-A further dimension is a field of `Recipe` and a function here.
+To add a dimension, add a field to `Recipe` or `SessionSettings`, and a function here.
 """

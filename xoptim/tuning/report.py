@@ -41,7 +41,7 @@ class TuningReport(JsonResult):
         is_faster: whether the chosen model is measurably faster than the original.
         settings: the settings of the session of the chosen model.
         optimization: the optimization of the chosen model, and its comparison with the original.
-        left: number of variations for which there was no time.
+        not_tried: number of variations for which there was no time.
         seconds: duration, in seconds.
         sizes: sizes of the symbolic dimensions that are equal in all settings.
         refused: sizes that were preferred, with which the original does not run.
@@ -68,7 +68,7 @@ class TuningReport(JsonResult):
             "nodes_after=optimization.nodes_after",
             description="number of nodes of the chosen model.",
         ),
-        "tried=trials not_tried=left seconds",
+        "tried=trials not_tried seconds",
         member("budget=options.budget", description="time that was allowed, in seconds."),
         member("provider=options.provider", description="the execution provider."),
         "sizes assumptions",
@@ -87,7 +87,7 @@ class TuningReport(JsonResult):
     is_faster: bool
     settings: SessionSettings
     optimization: OptimizationReport
-    left: int
+    not_tried: int
     seconds: float
     sizes: Mapping[str, int]
     refused: Mapping[str, int]

@@ -104,7 +104,7 @@ class SearchResult:
     best: Choice  # the best choice: no choice that was tried is measurably faster
     changes: tuple[str, ...] = ()  # the accepted variations that led to it, in order
     trials: list[Trial] = field(default_factory=list)  # all variations that were tried, in order
-    left: int = 0  # number of variations that there was no time for
+    not_tried: int = 0  # number of variations that there was no time for
 
 
 def is_faster(ratio: Ratio) -> bool:
@@ -163,7 +163,7 @@ class Search:
             names = ", ".join(variation.name for variation in heat)
             on_step(StageProgress("trying changes", len(result.trials), total, f"now {names}"))
             self._run_heat(heat, result)
-        result.left = len(self._untried(result.best))
+        result.not_tried = len(self._untried(result.best))
         return result
 
     def _untried(self, best: Choice) -> list[Variation]:

@@ -70,7 +70,7 @@ def keep_if_not_slower(
     model: Source | str | Path,
     verified: VerifiedModel,
     options: OptimizationOptions,
-    how: Plan,
+    plan: Plan,
     bench: BenchOptions,
     *,
     on_step: Callable[[str], object] = lambda _: None,
@@ -83,7 +83,7 @@ def keep_if_not_slower(
     model to keep, and the measurements. Raises `XoptimError` when the original or the result cannot
     be measured.
 
-    ``verified`` was made with ``options`` and ``how``; another result is verified in the same way.
+    ``verified`` was made with ``options`` and ``plan``; another result is verified in the same way.
     """
     source = model if isinstance(model, Source) else Source(model)
     for culprit in verified.dropped:
@@ -96,7 +96,7 @@ def keep_if_not_slower(
     )
     # All models that are measured keep their inputs, so that they get the same feeds.
     candidates = Candidates(
-        source, replace(options, drop_unused_inputs=False), inline=how.load.inline
+        source, replace(options, drop_unused_inputs=False), inline=plan.load.inline
     )
     measurement = Measurement(candidates, bench, Budget(SECONDS))
     result = replace(measurement.original, recipe=Recipe())
@@ -108,7 +108,7 @@ def keep_if_not_slower(
     final_options = replace(
         candidates.options(choice.recipe), drop_unused_inputs=options.drop_unused_inputs
     )
-    final_model = optimize_verified(source, final_options, how)
+    final_model = optimize_verified(source, final_options, plan)
     final_model.dropped = verified.dropped + final_model.dropped
     return final_model, SpeedCheck(
         before, ratio, tuple(sorted(choice.recipe.without)), not choice.recipe.rewrites
@@ -120,7 +120,7 @@ def _without_slower(
 ) -> tuple[Choice, Ratio | None]:
     """A choice that is not slower than the original, and its ratio.
 
-    It is the result of the search, or else the choice without all groups of patterns. If both are
+    It is the result of the search, or else the choice with no group of patterns. If both are
     slower, the original is returned, without a ratio.
     """
     on_step("the result is slower: looking for the reason")
@@ -150,12 +150,12 @@ class NotSlower:
     bench: BenchOptions
 
     def __call__(
-        self, source: Source, verified: VerifiedModel, options: OptimizationOptions, how: Plan
+        self, source: Source, verified: VerifiedModel, options: OptimizationOptions, plan: Plan
     ) -> tuple[VerifiedModel, SpeedCheck]:
         """The result to keep, and the measurements.
 
         Raises XoptimError when one of the models cannot be measured.
         """
         return keep_if_not_slower(
-            source, verified, options, how, self.bench, on_step=how.sink.on_step
+            source, verified, options, plan, self.bench, on_step=plan.sink.on_step
         )

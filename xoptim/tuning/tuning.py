@@ -135,7 +135,7 @@ class Tuner:
         measurement, meter = self._measurement, self._measurement.meter()
         start = self._first(meter)
         self._on_step("profiling")
-        studied = measurement.study((start.recipe, Recipe(), Recipe(is_raised=True)))
+        studied = measurement.study((start.recipe, Recipe(), Recipe(newest_opset=True)))
         schemes = () if self._options.precision is None else schemes_that_save_time()
         threads = () if self._options.threads else tuple(sorted({1, max(1, cores() // 2), cores()}))
         facts = replace(studied, threads=threads, selection=self._selection, schemes=schemes)
@@ -237,7 +237,7 @@ class Tuner:
                 else quantized.report(self._optimize_verified(float_recipe).report)
             ),
             quantized=quantized,
-            left=result.left,
+            not_tried=result.not_tried,
             seconds=perf_counter() - self._began,
             sizes=common_sizes(run.sizes for run in self._measurement.runs),
             refused=self._measurement.runs[0].refused,

@@ -28,7 +28,7 @@ class KeepIfFaster(Protocol):
     """A step that drops patterns that make a result slower than the original."""
 
     def __call__(
-        self, source: Source, verified: VerifiedModel, options: OptimizationOptions, how: Plan
+        self, source: Source, verified: VerifiedModel, options: OptimizationOptions, plan: Plan
     ) -> tuple[VerifiedModel, SpeedReport]:
         """The result to keep, and the measurements.
 
