@@ -117,10 +117,12 @@ def _print_installation(installation: Diagnosis, settings: str | None) -> None:
     if installation.memory is not None:
         console.print(f"memory      {bytes_text(installation.memory)} free", highlight=False)
     names = (
-        "not known" if installation.integers is None else ", ".join(installation.integers) or "none"
+        "not known"
+        if installation.integer_instructions is None
+        else ", ".join(installation.integer_instructions) or "none"
     )
     console.print(
-        f"int8        a MatMul takes {installation.int8_share:.2f} of the float32 time "
+        f"int8        a MatMul takes {installation.int8_time_ratio:.2f} of the float32 time "
         f"(instructions: {names})",
         highlight=False,
         soft_wrap=True,

@@ -225,6 +225,6 @@ def _print_costs(console: Console, costs: Costs, *, layers: bool) -> None:
     )
     if costs.total.unknown:
         console.print(
-            f"{'unknown':14s}sizes of {costs.total.unknown} nodes, which count as 0",
+            f"{'unknown':14s}shapes at {costs.total.unknown} nodes; their operations count as 0",
             highlight=False,
         )

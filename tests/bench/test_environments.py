@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from xoptim.bench import environments
-from xoptim.bench.environments import InstallError, check_version, python_with
+from xoptim.bench.environments import InstallError, check_version, python_with_onnxruntime
 from xoptim.system.machine import python_in
 
 Done = subprocess.CompletedProcess[str]
@@ -42,29 +42,29 @@ def kept(folder: Path) -> list[str]:
 
 
 def test_an_environment_is_made_once(commands: Commands, tmp_path: Path) -> None:
-    python = python_with("1.30")
+    python = python_with_onnxruntime("1.30")
     assert python.is_file()
-    assert python_with("1.30") == python
+    assert python_with_onnxruntime("1.30") == python
     venv, pip = commands.calls
     assert venv[1:4] == ["-I", "-m", "venv"]
     assert pip[-2:] == ["onnxruntime==1.30.*", "numpy"], "the newest patch"
     assert kept(tmp_path) == [f"1.30-{sys.implementation.cache_tag}"]
-    assert python_with("1.30.1") != python
+    assert python_with_onnxruntime("1.30.1") != python
     assert commands.calls[-1][-2] == "onnxruntime==1.30.1"
 
 
 @pytest.mark.parametrize("version", ["1.33rc1", "1.33.dev20260101", "1.33.0rc1"])
 def test_a_version_before_a_release_is_exact(commands: Commands, version: str) -> None:
-    python_with(version)
+    python_with_onnxruntime(version)
     assert commands.calls[-1][-2] == f"onnxruntime=={version}"
 
 
 @pytest.mark.parametrize("lost", ["complete", "python"])
 def test_an_incomplete_environment_is_made_again(commands: Commands, lost: str) -> None:
-    python = python_with("1.30")
+    python = python_with_onnxruntime("1.30")
     folder = python.parents[1]
     (folder / "complete" if lost == "complete" else python).unlink()
-    assert python_with("1.30") == python
+    assert python_with_onnxruntime("1.30") == python
     assert python.is_file()
     assert len(commands.calls) == 4
 
@@ -74,11 +74,11 @@ def test_another_process_may_be_faster(
 ) -> None:
     def run(command: list[str], **options: object) -> Done:
         if "pip" in command and len(commands.calls) == 1:
-            python_with("1.30")
+            python_with_onnxruntime("1.30")
         return commands(command, **options)
 
     monkeypatch.setattr("subprocess.run", run)
-    assert python_with("1.30").is_file()
+    assert python_with_onnxruntime("1.30").is_file()
     assert kept(tmp_path) == [f"1.30-{sys.implementation.cache_tag}"]
 
 
@@ -98,17 +98,17 @@ def test_an_installation_that_fails(
 ) -> None:
     commands.output = output
     with pytest.raises(InstallError, match=rf"onnxruntime 9\.9: .*{reason}"):
-        python_with("9.9")
+        python_with_onnxruntime("9.9")
     assert kept(tmp_path) == []
 
 
 def test_no_place_for_it(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environments, "cache_folder", lambda: None)
     with pytest.raises(InstallError, match="XDG_CACHE_HOME"):
-        python_with("1.30")
+        python_with_onnxruntime("1.30")
     monkeypatch.setattr(environments, "cache_folder", lambda: Path("/dev/null"))
     with pytest.raises(InstallError, match="'/dev/null"):
-        python_with("1.30")
+        python_with_onnxruntime("1.30")
     assert commands.calls == []
 
 
@@ -120,7 +120,7 @@ def test_an_installation_that_takes_too_long(
 
     monkeypatch.setattr("subprocess.run", stopped)
     with pytest.raises(InstallError, match=r"onnxruntime 1\.30 .*too long"):
-        python_with("1.30")
+        python_with_onnxruntime("1.30")
 
 
 @pytest.mark.parametrize("text", ["1", "1.30.x", "1.30 --pre", "latest", "", "../1.30", "1.٣"])

@@ -13,7 +13,7 @@ import pytest
 from tests.support import parse
 from xoptim import save
 from xoptim.bench import BenchOptions, bench_versions
-from xoptim.bench.environments import InstallError, python_with
+from xoptim.bench.environments import InstallError, python_with_onnxruntime
 from xoptim.bench.versions import VersionProcess
 from xoptim.verification.errors import FeedError, LoadError, ProviderUnavailable, RunError
 
@@ -124,7 +124,7 @@ def test_a_run_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_two_real_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     try:
-        pythons = {version: python_with(version) for version in ("1.30", "1.32")}
+        pythons = {version: python_with_onnxruntime(version) for version in ("1.30", "1.32")}
     except InstallError as error:
         pytest.skip(str(error))
     times = bench_versions(parse(RELU), list(pythons), QUICK, python_of=pythons.__getitem__)
@@ -132,4 +132,4 @@ def test_two_real_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         "onnxruntime 1.30",
         "onnxruntime 1.32",
     ]
-    assert python_with("1.30") == pythons["1.30"], "it is used again"
+    assert python_with_onnxruntime("1.30") == pythons["1.30"], "it is used again"

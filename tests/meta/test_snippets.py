@@ -101,7 +101,9 @@ def _playground(tmp_path: Path, brief: None, monkeypatch: pytest.MonkeyPatch) ->
 
     Other versions of onnxruntime are not installed: the one of this process stands for them.
     """
-    monkeypatch.setattr("xoptim.bench.versions.python_with", lambda _: Path(sys.executable))
+    monkeypatch.setattr(
+        "xoptim.bench.versions.python_with_onnxruntime", lambda _: Path(sys.executable)
+    )
     for options, shorter in (
         (BenchOptions, {"seconds": 0.05, "passes": 1, "loading": False}),
         (TuneOptions, {"budget": 1.0}),

@@ -39,7 +39,7 @@ def check_version(text: str) -> str:
     return text
 
 
-def python_with(version: str) -> Path:
+def python_with_onnxruntime(version: str) -> Path:
     """The Python of an environment that has this version of onnxruntime, and numpy.
 
     A version of two numbers, such as ``1.30``, stands for its newest patch. The environment is made

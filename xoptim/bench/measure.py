@@ -137,8 +137,8 @@ def bench(
     """Measure how long models run, on the same values and in the same rounds.
 
     Every round runs each model, in random order: a long model once, a short one several times. The
-    first round is not counted. Runs of one thread on the CPU are measured in CPU time. Sessions are
-    created for each pass. Loading is measured in a separate process.
+    first round of each pass is not counted. Runs of one thread on the CPU are measured in CPU time.
+    Sessions are created for each pass. Loading is measured in a separate process.
 
     Args:
         models: files or protobufs; a mapping gives them labels. Ratios are to the first one.
@@ -158,8 +158,8 @@ def bench(
     with as_files(models, options) as subjects:
         notify("choosing values")
         options = replace(options, assume=assumptions_of(subjects, options))
-        settings = options.each()
-        references = [values_for(subjects[0], setting) for setting in settings]
+        options_by_setting = options.each()
+        references = [values_for(subjects[0], setting) for setting in options_by_setting]
         watch = MachineWatch()
         feeds = [reference.feeds for reference in references]
         times = _measure(subjects, feeds, options, watch, notify)
@@ -174,7 +174,7 @@ def bench(
             notify("comparing")
         reports = [
             replace(_report(subjects, *results, loading), machine=machine)
-            for results in zip(settings, references, times, strict=True)
+            for results in zip(options_by_setting, references, times, strict=True)
         ]
     return joined(reports, options) if options.at else reports[0]
 
@@ -200,7 +200,9 @@ def _report(
 
 
 def statistics_of(times: Times) -> tuple[float, float, float, int]:
-    """Median, best and spread of the seconds of all rounds, and the number of rounds."""
+    """Median of the rounds, shortest run, interquartile range of the rounds (all in seconds), and
+    the number of rounds.
+    """
     rounds = [seconds for pass_rounds in times.rounds for seconds in pass_rounds]
     first, _, third = quantiles(rounds, n=_QUARTILES)
     return median(rounds), times.best, third - first, len(rounds)

@@ -92,8 +92,10 @@ Models: TypeAlias = "Sequence[ModelLike] | Mapping[str, ModelLike]"
 
 @contextmanager
 def as_files(models: Models, options: BenchOptions) -> Iterator[list[Subject]]:
-    """The models as files: protobufs, with external data in ``options.base_dirs``, and models with
-    custom operators that a pack defines are written into a temporary folder.
+    """Give each model a file.
+
+    Protobufs, and models whose custom operators a pack defines, are written to a temporary folder;
+    ``options.base_dirs`` names the folders of the protobufs' external data.
 
     Models of a sequence are labelled by their paths, or ``model 1``, ``model 2``, ... A path that
     comes again, to see how much two sessions of one model differ, is labelled ``PATH (2)``. Raises

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, Unpack
 
 import numpy as np
 
-from xoptim.bench.environments import python_with
+from xoptim.bench.environments import python_with_onnxruntime
 from xoptim.bench.machine_watch import MachineWatch
 from xoptim.bench.measure import OperatorTime, operator_times, run_for_profile, statistics_of
 from xoptim.bench.options import BenchChanges, BenchOptions
@@ -100,7 +100,7 @@ def bench_versions(
     options = with_changes(BenchOptions, options, changes)
     if resolve_providers((options.provider,)) != [PROCESSOR]:
         raise ProviderUnavailable("several versions of onnxruntime are measured on the CPU only")
-    ready = [_ready(version, python_of or python_with, on_step) for version in versions]
+    ready = [_ready(version, python_of or python_with_onnxruntime, on_step) for version in versions]
     with as_files([model], options) as (subject,), ScratchFolder() as folder:
         on_step("choosing values")
         options = replace(options, assume=assumptions_of([subject], options))

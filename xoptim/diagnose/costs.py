@@ -40,7 +40,8 @@ class Cost(JsonResult):
         flops: number of operations; a multiplication and an addition count as two.
         read: bytes of operands, constants included.
         written: bytes of results.
-        unknown: number of nodes with unknown shapes, which count as 0.
+        unknown: number of nodes with an unknown shape. Their operations count as 0, and so do the
+            bytes of each value of unknown shape.
     """
 
     nodes: int = 0

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from onnx import TensorProto, helper
 
-from xoptim.bench.int8 import INSTRUCTIONS, int8_share
+from xoptim.bench.int8 import INSTRUCTIONS, int8_time_ratio
 from xoptim.catalogue.discovery import installed_patterns, packs, patterns_of
 from xoptim.engine.index import defect_of
 from xoptim.facts.json_results import JsonForm, JsonResult
@@ -53,13 +53,15 @@ class Diagnosis(JsonResult):
         packs: by entry point, number of patterns; -1 when it cannot be loaded.
         skipped: by pattern, the reason why it is not run for the execution provider.
         memory: free memory in bytes; ``None`` when not known.
-        integers: instructions of the processor for 8-bit integers; ``None`` when not known.
-        int8_share: time of an int8 MatMul on this machine, divided by that of float32.
+        integer_instructions: instructions of the processor for 8-bit integers; ``None`` when not
+            known.
+        int8_time_ratio: time of an int8 MatMul on this machine, divided by the time of a float32
+            MatMul.
     """
 
     __json__ = JsonForm(
         "versions providers kernels targets packs skipped free_memory=memory",
-        "integer_instructions=integers int8_share faults",
+        "integer_instructions int8_share=int8_time_ratio faults",
     )
     versions: dict[str, str]
     providers: dict[str, str]
@@ -68,8 +70,8 @@ class Diagnosis(JsonResult):
     packs: dict[str, int]
     skipped: dict[str, str]
     memory: int | None
-    integers: tuple[str, ...] | None
-    int8_share: float
+    integer_instructions: tuple[str, ...] | None
+    int8_time_ratio: float
 
     @property
     def faults(self) -> list[str]:
@@ -109,8 +111,8 @@ def diagnose_installation(provider: str = "cpu", *, software_device: bool = Fals
         packs={pack.name: _pattern_count(pack) for pack in packs()},
         skipped=_skipped(provider),
         memory=available_memory(),
-        integers=None if flags is None else tuple(sorted(INSTRUCTIONS & flags)),
-        int8_share=int8_share(),
+        integer_instructions=None if flags is None else tuple(sorted(INSTRUCTIONS & flags)),
+        int8_time_ratio=int8_time_ratio(),
     )
 
 

@@ -221,7 +221,8 @@ class Explanation(JsonResult):
 
     Attributes:
         pattern: name of the pattern.
-        status: the outcome; ``taken`` when other patterns changed the nodes first.
+        status: the outcome; ``taken`` for a match that no longer exists after the optimization:
+            ``reason`` says why.
         anchor: the node at which matching began.
         reason: the first condition that failed; empty for a match.
         culprit: the node that does not fit, or the reader of its result; ``None`` without one.
@@ -243,8 +244,8 @@ class Explanation(JsonResult):
         "others gain advice",
     )
     pattern: str
-    # ``failed`` when the pattern raised an error. With ``taken``, places refer to the model as it
-    # was before other patterns were applied
+    # ``failed`` when the pattern raised an error. With ``taken``, places refer to the model before
+    # optimization
     status: Status
     anchor: Place
     reason: str = ""
@@ -288,9 +289,7 @@ class Explanation(JsonResult):
                 f"{', '.join(map(str, self.matched))}{gain}"
             )
         if self.status == "taken":
-            return (
-                f"{self.pattern} matched at {self.anchor} before other patterns ran: {self.reason}"
-            )
+            return f"{self.pattern} matched at {self.anchor} before the optimization: {self.reason}"
         node = "" if self.culprit in (None, self.anchor) else f" at {self.culprit}"
         extent = f", {self.reached} match" if self.reached else ""
         where = (

@@ -76,7 +76,7 @@ class Culprit(JsonResult):
         )
 
     def avoided_by(self, options: OptimizationOptions) -> OptimizationOptions:
-        """The options that switch the culprit off, at its node only if `is_local`."""
+        """The options with the culprit switched off, at its node only if `is_local`."""
         if not self.is_local(options):
             return replace(options, drop=(*options.drop, self.name))
         return replace(options, skip_at={**options.skip_at, self.name: (self.result,)})
@@ -185,8 +185,8 @@ class FirstRewrites:
     def explain(
         self, matches: Sequence[Explanation], final_results: Collection[str]
     ) -> list[Explanation]:
-        """The matches that the optimization destroyed, each with the first rewrite that removed one
-        of its nodes.
+        """The matches that the optimization removed, each with the reason: it was applied, another
+        pattern rewrote one of its nodes, or another step removed one.
 
         ``final_results`` are the names of the results after the optimization.
         """

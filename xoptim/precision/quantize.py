@@ -11,7 +11,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Final
 
-from xoptim.bench.int8 import INSTRUCTIONS, int8_share
+from xoptim.bench.int8 import INSTRUCTIONS, int8_time_ratio
 from xoptim.catalogue.query import Query
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.advice import Advice
@@ -289,10 +289,10 @@ def _check_gain(options: OptimizationOptions) -> None:
     available = instructions()
     if short_name(options.provider) != "cpu" or available is None or INSTRUCTIONS & available:
         return
-    share = int8_share()
+    time_ratio = int8_time_ratio()
     cause = "this CPU has no int8 instructions"
-    text = f"{cause}: an int8 MatMul takes {share:.2f} of the float32 time"
-    if share > FASTER:
+    text = f"{cause}: an int8 MatMul takes {time_ratio:.2f} of the float32 time"
+    if time_ratio > FASTER:
         smallest = Advice("for", "size", "makes the smallest file")
         raise NothingToQuantizeError(f"{text}; {smallest}")
     _LOGGER.warning("%s", text)

@@ -84,7 +84,8 @@ def _cost_facts(costs: Costs, drawing: Drawing, by_node: Mapping[Node, Cost]) ->
     rows = {heading: _rows(entries, costs.total) for heading, entries in tables.items()}
     unknown = costs.total.unknown
     note = f"Dynamic dimensions: {_sizes_text(costs) or 'none'}."
-    note += f" Shapes of {unknown} nodes are unknown, and count as 0." if unknown else ""
+    if unknown:
+        note += f" Shapes at {unknown} nodes are unknown; their operations count as 0."
     return CostFacts(rows, texts, note)
 
 

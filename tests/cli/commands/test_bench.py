@@ -185,7 +185,9 @@ def test_a_target_is_its_provider(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -
 @pytest.fixture
 def one_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """All versions are the installed one."""
-    monkeypatch.setattr("xoptim.bench.versions.python_with", lambda _: Path(sys.executable))
+    monkeypatch.setattr(
+        "xoptim.bench.versions.python_with_onnxruntime", lambda _: Path(sys.executable)
+    )
 
 
 @pytest.mark.usefixtures("one_version")
@@ -217,6 +219,6 @@ def test_a_version_that_cannot_be_installed(xopt: Xopt, monkeypatch: pytest.Monk
     def refuse(version: str) -> Path:
         raise InstallError(f"no version {version}")
 
-    monkeypatch.setattr("xoptim.bench.versions.python_with", refuse)
+    monkeypatch.setattr("xoptim.bench.versions.python_with_onnxruntime", refuse)
     outcome = xopt("bench", write(TRANSPOSES), "--onnxruntime", "1.30,1.32")
     assert outcome.error == "no version 1.30"

@@ -133,7 +133,7 @@ def test_instructions_for_integers(
     if text is not None:
         Path("cpuinfo").write_text(text)
     monkeypatch.setattr("xoptim.system.machine._INFO", Path("cpuinfo"))
-    monkeypatch.setattr("xoptim.diagnose.doctor.int8_share", lambda: 0.254)
+    monkeypatch.setattr("xoptim.diagnose.doctor.int8_time_ratio", lambda: 0.254)
     found = [each for each in xopt("doctor").out.splitlines() if each.startswith("int8 ")]
     assert len(found) == 1
     assert "0.25" in found[0]
