@@ -46,8 +46,8 @@ class ValueDifference(JsonResult):
         operator: operator that produces it in the first model.
         node: name of its node there.
         comparison: the comparison of the two values.
-        is_first: whether no result that its node reads differs. Results that only one model has are
-            not compared.
+        is_first: whether everything that its node reads is equal, so that the difference begins at
+            this node. Results that only one model has are not compared, and count as equal.
     """
 
     __json__ = JsonForm(
@@ -128,7 +128,9 @@ def _value_differences(
     model: Model,
     checks: VerificationOptions,
 ) -> list[ValueDifference]:
-    """The results whose values differ; ``is_first`` marks the first of each chain of nodes."""
+    """The results whose values differ; ``is_first`` is True where nothing that the node reads
+    differs.
+    """
     results: list[ValueDifference] = []
     differing_names: set[str] = set()
     for name in names:
@@ -162,9 +164,9 @@ def _values(
 AnyModel = TypeVar("AnyModel")
 
 
-class ExplainedRun(TypedDict, total=False):
-    """The options of a run that is explained, as in `OptimizationOptions`. With an operator set,
-    the model is converted and cleaned first.
+class ExplainOptions(TypedDict, total=False):
+    """Options of `OptimizationOptions` that an explanation uses. With ``opset``, the model is
+    converted and cleaned first.
     """
 
     provider: str
@@ -202,16 +204,18 @@ def explain(
 
     Returns:
         Errors of the pattern, then refusals, the nearest miss first, then matches; ties in the
-        order of the graph. With ``after``, matches whose nodes other patterns took come last.
+        order of the graph. With ``after``, matches that the optimization removed come last: applied
+        by this pattern, rewritten by another one, or removed by cleanup, constant folding or
+        merging.
 
     Raises:
         ModelError: the model cannot be read, or no node has the name ``at``.
         UnknownPatternError: the pattern is unknown, or ``pattern`` selects several.
         AssumptionError: an assumption cannot be read, or does not fit the model.
     """
-    run: ExplainedRun = {"provider": provider, "assume": assume}
-    run["assume_from_model"] = assume_from_model
-    return explain_run(model, pattern, at, after=after, limit=limit, **run)
+    options: ExplainOptions = {"provider": provider, "assume": assume}
+    options["assume_from_model"] = assume_from_model
+    return explain_run(model, pattern, at, after=after, limit=limit, **options)
 
 
 def explain_run(
@@ -221,12 +225,12 @@ def explain_run(
     *,
     after: Selection = None,
     limit: int | None = None,
-    **run: Unpack[ExplainedRun],
+    **options: Unpack[ExplainOptions],
 ) -> list[Explanation]:
     """Like `explain`, for a run that may convert the model."""
-    first_rewrites, provider = FirstRewrites(), run.get("provider", "cpu")
-    builder = _prepared(model, after, first_rewrites, **run)
-    load = partial(_prepared, model, None, **run)
+    first_rewrites, provider = FirstRewrites(), options.get("provider", "cpu")
+    builder = _prepared(model, after, first_rewrites, **options)
+    load = partial(_prepared, model, None, **options)
     matches = (
         [] if after is None else _lost_matches(load, pattern, provider, first_rewrites, builder)
     )
@@ -249,7 +253,8 @@ def _lost_matches(
     first_rewrites: FirstRewrites,
     builder: GraphBuilder,
 ) -> list[Explanation]:
-    """The matches of a pattern in the model as loaded that other patterns have removed.
+    """The matches in the model before optimization that the optimization removed, each with the
+    reason.
 
     ``load`` gives the model before optimization, and ``builder`` holds it afterwards.
     """
@@ -277,8 +282,8 @@ def find_matches(
     Arguments and errors as for `explain`; an error of the pattern raises an `XoptimError`. With
     ``opset``, the model is converted and cleaned first.
     """
-    run: ExplainedRun = {"provider": provider, "assume": assume, "opset": opset}
-    builder = _prepared(model, after, assume_from_model=assume_from_model, **run)
+    options: ExplainOptions = {"provider": provider, "assume": assume, "opset": opset}
+    builder = _prepared(model, after, assume_from_model=assume_from_model, **options)
     return find_in_model(builder.model, pattern, provider=provider)
 
 

@@ -12,8 +12,8 @@ from xoptim.targets import (
     place as placed,
     smallest_failing as find_smallest_failing,
 )
-from xoptim.targets.bisect import SECONDS
-from xoptim.targets.oracle import PATIENCE
+from xoptim.targets.bisect import DEFAULT_SEARCH_TIMEOUT
+from xoptim.targets.oracle import DEFAULT_TIMEOUT
 
 
 def place(
@@ -21,7 +21,7 @@ def place(
     target: str | Target,
     *,
     software_device: bool = False,
-    seconds: float = PATIENCE,
+    seconds: float = DEFAULT_TIMEOUT,
     custom_op_libs: tuple[str, ...] = (),
 ) -> Placement:
     """Ask a target which nodes of a model it takes, and in how many partitions.
@@ -57,7 +57,11 @@ def place(
 
 
 def smallest_failing(
-    model: Any, target: str | Target, *, software_device: bool = False, seconds: float = SECONDS
+    model: Any,
+    target: str | Target,
+    *,
+    software_device: bool = False,
+    seconds: float = DEFAULT_SEARCH_TIMEOUT,
 ) -> Failing | None:
     """The smallest part of a model that does not compile, ``None`` when the model compiles.
 

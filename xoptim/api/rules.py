@@ -84,7 +84,8 @@ def rewrite_rule(
         filters: called with the view of the graph and the match; all must return true.
         value_name_pairs: pairs of a result of ``replace`` and one of ``match``: the producer of the
             first takes the name and the metadata of the producer of the second.
-        **settings: keys of ``rule.settings``, unless ``match`` sets them; and ``examples``.
+        **settings: settings of the rule, named as in ``rule.settings`` (those in ``match`` override
+            them), and ``examples``.
     """
     rule = _rule(
         match,
@@ -109,9 +110,11 @@ def register_rewrite(
     value_name_pairs: Pairs = (),
     **settings: Any,
 ) -> type[TextPattern]:
-    """Make a rule and add it to the preset ``"default"``; arguments as for `rewrite_rule`.
+    """Make a rule and add it to the preset ``"default"``.
 
-    Returns the pattern; ``xoptim.database().unregister(pattern.name())`` removes it again.
+    ``pattern_text`` and ``replacement_text`` are the ``match`` and ``replace`` of `rewrite_rule`;
+    the other arguments have the same names there. Returns the pattern;
+    ``xoptim.database().unregister(pattern.name())`` removes it again.
 
     Raises:
         TextRuleError: as for `rewrite_rule`.
@@ -148,9 +151,10 @@ class SubgraphRewriter:
         value_name_pairs: Pairs = (),
         **settings: Any,
     ) -> type[TextPattern]:
-        """Add a rule; arguments as for `rewrite_rule`.
+        """Add a rule, after all other rules; its phase and priority are ignored.
 
-        The rule comes after all other rules; its phase and priority are ignored.
+        ``pattern`` and ``replacement`` are the ``match`` and ``replace`` of `rewrite_rule`; the
+        other arguments have the same names there.
 
         Raises:
             TextRuleError: as for `rewrite_rule`.

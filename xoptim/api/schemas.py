@@ -49,9 +49,9 @@ def json_schema(name: str) -> dict[str, Any]:
         raise XoptimError(f"no JSON schema is called {name!r}; {hint}")
     definitions = _contents()["definitions"]
     schema: dict[str, Any] = deepcopy(_contents()["documents"][name])
-    references: dict[str, Any] = {}
-    _add_definitions(schema, definitions, references)
-    return with_properties({**schema, "$defs": references})
+    used_definitions: dict[str, Any] = {}
+    _add_definitions(schema, definitions, used_definitions)
+    return with_properties({**schema, "$defs": used_definitions})
 
 
 def with_properties(schema: dict[str, Any]) -> dict[str, Any]:
@@ -68,17 +68,17 @@ def with_properties(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _add_definitions(
-    value: Any, definitions: Mapping[str, Any], references: dict[str, Any]
+    value: Any, definitions: Mapping[str, Any], used_definitions: dict[str, Any]
 ) -> None:
-    """Add to ``references`` the definitions that a schema refers to, in order."""
+    """Add to ``used_definitions`` the definitions that a schema refers to, in order."""
     if isinstance(value, list):
         for item in value:
-            _add_definitions(item, definitions, references)
+            _add_definitions(item, definitions, used_definitions)
     if not isinstance(value, dict):
         return
     name = str(value.get("$ref", "")).removeprefix(REFERENCE)
-    if name and name not in references:
-        references[name] = deepcopy(definitions[name])
-        _add_definitions(references[name], definitions, references)
+    if name and name not in used_definitions:
+        used_definitions[name] = deepcopy(definitions[name])
+        _add_definitions(used_definitions[name], definitions, used_definitions)
     for item in value.values():
-        _add_definitions(item, definitions, references)
+        _add_definitions(item, definitions, used_definitions)

@@ -18,7 +18,9 @@ else:  # each start of ``xopt MODEL`` would take longer
 def measured_settings(
     model: onnx.ModelProto, base_dir: Path | None, bench: BenchOptions
 ) -> tuple[str, str]:
-    """A summary of the session settings with which a model starts fastest, and their file as text.
+    """Measure which session settings make a model start fastest.
+
+    Returns a summary, and the content of the settings file.
 
     Args:
         model: the optimized model.

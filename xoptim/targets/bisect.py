@@ -25,8 +25,8 @@ from xoptim.targets.placement import Placement
 from xoptim.targets.process import PlacementError
 from xoptim.targets.target import Target
 
-SECONDS: Final = 120.0
-"""Time for the search, by default."""
+DEFAULT_SEARCH_TIMEOUT: Final = 120.0
+"""Seconds for the search, by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def smallest_failing(
     base_dir: Path | None = None,
     *,
     software_device: bool = False,
-    seconds: float = SECONDS,
+    seconds: float = DEFAULT_SEARCH_TIMEOUT,
     whole: Placement | None = None,
 ) -> Failing | None:
     """The smallest part of a model that does not compile, ``None`` when the model compiles.

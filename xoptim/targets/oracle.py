@@ -28,7 +28,7 @@ from xoptim.targets.reasons import explained, moved_by_onnxruntime, refusals
 from xoptim.targets.tables import by_table
 from xoptim.targets.target import Target
 
-PATIENCE: Final = 600.0
+DEFAULT_TIMEOUT: Final = 600.0
 """Seconds within which a provider must answer, by default."""
 
 
@@ -38,7 +38,7 @@ def place(
     base_dir: Path | None = None,
     *,
     software_device: bool = False,
-    seconds: float = PATIENCE,
+    seconds: float = DEFAULT_TIMEOUT,
     custom_op_libs: tuple[str, ...] = (),
 ) -> Placement:
     """The nodes of a model that a target takes, their parts, and the reasons why the target does

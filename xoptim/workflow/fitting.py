@@ -23,7 +23,7 @@ from xoptim.optimizing.suspect import Suspect
 from xoptim.optimizing.verified import VerifiedModel, as_it_is, located
 from xoptim.precision.quantize import joined
 from xoptim.targets import PlacedNode, Placement, PlacementError, Target, place
-from xoptim.targets.bisect import SECONDS, smallest_failing
+from xoptim.targets.bisect import DEFAULT_SEARCH_TIMEOUT, smallest_failing
 from xoptim.targets.fitting import Fitted, fit, lowerings
 from xoptim.targets.verifying import TargetCheck, verify_on_target
 from xoptim.verification.errors import ProviderUnavailable
@@ -188,7 +188,7 @@ class Fit:
             self._target,
             base_dir,
             software_device=self._plan.verify.checks.software_device,
-            seconds=min(seconds, SECONDS),
+            seconds=min(seconds, DEFAULT_SEARCH_TIMEOUT),
             whole=whole,
         )
         return () if part is None else part.nodes
