@@ -10,7 +10,7 @@ from tests.proof.numbers import Numbers
 from xoptim.facts.dims import Dim, SymbolicDim, named
 from xoptim.proof.constants import constant
 from xoptim.proof.elements import ONE, ZERO, Element, function, inverse, number, of_dim
-from xoptim.proof.indices import Case, Unproved
+from xoptim.proof.indices import CaseFacts, Unproved
 from xoptim.proof.kinds import Stored
 from xoptim.proof.laws import dim_of, exponential, root, within
 from xoptim.proof.tensors import total
@@ -29,7 +29,7 @@ def _value(element: Element, sizes: Mapping[str, int] = SIZES) -> float:
     return Numbers({"x": X}).element(element, sizes)
 
 
-def _row_sum(case: Case, i: Dim) -> Element:
+def _row_sum(case: CaseFacts, i: Dim) -> Element:
     return total(case, M, lambda j: _x(i, j))
 
 
@@ -42,7 +42,7 @@ def test_sums_and_products() -> None:
 
 
 def test_names_of_summed_indices_do_not_matter() -> None:
-    case = Case(is_exact=False)
+    case = CaseFacts(is_exact=False)
     first = total(case, N, lambda i: total(case, M, lambda j: _x(i, j)))
     second = total(case, M, lambda j: total(case, N, lambda i: _x(i, j)))
     assert first is second
@@ -50,7 +50,7 @@ def test_names_of_summed_indices_do_not_matter() -> None:
 
 
 def test_products_of_sums_keep_their_indices_apart() -> None:
-    case = Case(is_exact=False)
+    case = CaseFacts(is_exact=False)
     square = _row_sum(case, 0) * _row_sum(case, 0)
     assert _value(square) == pytest.approx(X[0].sum() ** 2)
     assert square is not total(case, M, lambda j: _x(0, j) * _x(0, j))
@@ -59,12 +59,12 @@ def test_products_of_sums_keep_their_indices_apart() -> None:
 
 
 def test_a_sum_of_equal_terms_is_a_product() -> None:
-    case = Case(is_exact=False)
+    case = CaseFacts(is_exact=False)
     assert total(case, N, lambda _: _x(0, 0)) is of_dim(N) * _x(0, 0)
 
 
 def test_a_sum_of_two_ranges() -> None:
-    case = Case(is_exact=False)
+    case = CaseFacts(is_exact=False)
 
     def read(j: Dim) -> Element:
         return _x(0, j) if case.decide(1 - j) else _x(1, j - 2)
@@ -73,7 +73,7 @@ def test_a_sum_of_two_ranges() -> None:
 
 
 def test_a_sum_over_an_index_that_is_split() -> None:
-    case = Case(is_exact=False)
+    case = CaseFacts(is_exact=False)
     flat = total(case, N * 4, lambda k: _x(*case.divided(k, 4)))
     assert flat is total(case, N, lambda i: total(case, 4, lambda j: _x(i, j)))
     assert _value(flat) == pytest.approx(X.sum())
@@ -90,7 +90,7 @@ def test_inverses() -> None:
 
 
 def test_a_root_times_itself_under_a_sum() -> None:
-    case = Case(is_exact=False)
+    case = CaseFacts(is_exact=False)
     norm = total(case, M, lambda j: root(_x(0, j)) * root(_x(0, j)) * _x(1, j))
     assert norm is total(case, M, lambda j: _x(0, j) * _x(1, j))
     assert _value(norm) == pytest.approx((X[0] * X[1]).sum())
@@ -106,7 +106,7 @@ def test_exponentials() -> None:
 
 
 def test_softmax_is_invariant_under_shifts_and_sums_to_one() -> None:
-    case = Case(is_exact=False)
+    case = CaseFacts(is_exact=False)
     i, j = case.index(N), case.index(M)
 
     def softmax(shift: Element) -> Element:
@@ -124,7 +124,7 @@ def test_softmax_is_invariant_under_shifts_and_sums_to_one() -> None:
 
 
 def test_substitution_reaches_sums_functions_and_constants() -> None:
-    case = Case(is_exact=False)
+    case = CaseFacts(is_exact=False)
     i = case.index(N)
     (name,) = i.symbols
     table = Stored(np.arange(12.0).reshape(3, 4))
@@ -143,7 +143,7 @@ def test_substitution_reaches_sums_functions_and_constants() -> None:
 
 
 def test_a_whole_operand_has_no_indices() -> None:
-    case = Case(is_exact=False)
+    case = CaseFacts(is_exact=False)
     place, i = case.place(0, N), case.index(N)
     assert isinstance(place, SymbolicDim)
     value = function("whole", "f", args=[_x(place, 0), i])
@@ -153,7 +153,7 @@ def test_a_whole_operand_has_no_indices() -> None:
 
 
 def test_integers_as_elements() -> None:
-    i = Case(is_exact=False).index(N)
+    i = CaseFacts(is_exact=False).index(N)
     assert dim_of(of_dim(i * N + 3)) is i * N + 3
     assert dim_of(of_dim(i) * of_dim(N)) is i * N
     assert dim_of(_x(0, 0)) is None

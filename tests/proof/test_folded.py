@@ -6,7 +6,7 @@ import pytest
 from onnx import numpy_helper
 
 from tests.support import parse
-from xoptim.proof.coefficients import _elements_at, precision_of
+from xoptim.proof.coefficients import _elements_at, tolerance_of
 from xoptim.proof.proving import Proof, prove_models
 
 FOLDED = "over real numbers, constants folded"
@@ -121,7 +121,7 @@ def test_short_floats() -> None:
     ],
 )
 def test_the_least_precise_constant_decides(dtype: int, text: str) -> None:
-    assert precision_of({onnx.TensorProto.DOUBLE, dtype}).text == f"constants within {text}"
+    assert tolerance_of({onnx.TensorProto.DOUBLE, dtype}).text == f"constants within {text}"
 
 
 @pytest.mark.parametrize("axes", [(0, 1, 2), (2, 0, 1), (1, 1, 2), (0, 2, 2)])

@@ -3,7 +3,7 @@ import pytest
 from xoptim.facts.dims import Dim, SymbolicDim, evaluate, named
 from xoptim.proof.indices import (
     BOUND,
-    Case,
+    CaseFacts,
     IndexSplit,
     SignSplit,
     Unproved,
@@ -16,11 +16,11 @@ N = named("n", (1, 1000))
 M = named("m", (1, 1000))
 
 
-def _case() -> Case:
-    return Case(is_exact=True)
+def _case() -> CaseFacts:
+    return CaseFacts(is_exact=True)
 
 
-def _ranges(case: Case, dims: list[Dim], sizes: dict[str, int]) -> list[dict[str, int]]:
+def _ranges(case: CaseFacts, dims: list[Dim], sizes: dict[str, int]) -> list[dict[str, int]]:
     """All values of the indices in some expressions."""
     environments = [dict(sizes)]
     names = sorted({name for dim in dims for name in symbols_of(dim)} & case.extents.keys())

@@ -13,7 +13,7 @@ from tests.support import parse
 from xoptim.facts.dims import named
 from xoptim.proof.elements import function
 from xoptim.proof.folded import Closeness
-from xoptim.proof.indices import CLOCK, DEADLINE, Case, OutOfTime
+from xoptim.proof.indices import CLOCK, DEADLINE, CaseFacts, OutOfTime
 from xoptim.proof.kinds import CONSTANT, Stored
 from xoptim.proof.pieces import are_equal_in_pieces
 from xoptim.proof.proving import prove_models
@@ -77,7 +77,7 @@ def test_cases_ask() -> None:
 
 
 def test_signs_ask() -> None:
-    case = Case(is_exact=True)
+    case = CaseFacts(is_exact=True)
     size, other = named("N"), named("M")
     with late(), pytest.raises(OutOfTime):
         case.is_at_least_zero(size - other)

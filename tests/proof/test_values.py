@@ -42,8 +42,8 @@ def test_a_value_may_be_computed_from_itself() -> None:
 def test_swapped_operands() -> None:
     values = Values()
     x, y, z = (values.leaf(name, UNKNOWN) for name in "xyz")
-    (one,) = values.apply("f", (x, y), [UNKNOWN], swaps=True)
-    (other,) = values.apply("f", (z, x), [UNKNOWN], swaps=True)
+    (one,) = values.apply("f", (x, y), [UNKNOWN], is_commutative=True)
+    (other,) = values.apply("f", (z, x), [UNKNOWN], is_commutative=True)
     assert not one.is_same(other)
     values.unite(y, z)
     assert one.is_same(other)

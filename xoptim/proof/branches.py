@@ -1,4 +1,4 @@
-"""The cases of a proof: sizes that are replaced, indices that are split, conditions on both."""
+"""The branches of a proof: sizes that are replaced, indices that are split, conditions on both."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xoptim.proof.indices import (
     ELEMENT,
     INDEX,
     PLACE,
-    Case,
+    CaseFacts,
     IndexSplit,
     SignSplit,
     Unproved,
@@ -22,12 +22,12 @@ from xoptim.proof.indices import (
 from xoptim.proof.tensors import Tensor
 
 _MAX_ENUMERATED: Final = 16
-"""Maximal number of values of an index that are cases of their own."""
+"""An index with at most this many values is enumerated: one branch for each value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One case: sizes that are replaced, indices of an output, and conditions on both.
+    """One branch: sizes that are replaced, indices of an output, and conditions on both.
 
     ``indices`` is empty until the sizes are known.
     """
@@ -39,19 +39,21 @@ class Branch:
 
 
 ALL: Final = Branch()
-"""The case in which every size is at least 1."""
+"""The branch in which every size is at least 1."""
 
 
-def with_indices(branch: Branch, place: int, tensor: Tensor) -> Branch:
-    """The case with an index for each axis of output number ``place``, which the names include."""
-    names = [f"{INDEX}{place}.{axis}" for axis in range(tensor.rank)]
+def with_indices(branch: Branch, output_index: int, tensor: Tensor) -> Branch:
+    """The branch with one index for each axis of an output; the name of an index contains
+    ``output_index``.
+    """
+    names = [f"{INDEX}{output_index}.{axis}" for axis in range(tensor.rank)]
     extents = dict(zip(names, tensor.shape, strict=True))
     indices = tuple(index_symbol(name, extent) for name, extent in extents.items())
     return Branch(branch.sizes, indices, extents, branch.conditions)
 
 
 def by_size(branch: Branch, cases: Sequence[Mapping[str, Dim]]) -> list[Branch]:
-    """The case for each replacement of sizes, without its indices and the conditions on them."""
+    """The branch for each replacement of sizes, without its indices and the conditions on them."""
     branches = []
     for values in cases:
         sizes = {name: substitute(dim, values) for name, dim in branch.sizes.items()}
@@ -67,8 +69,8 @@ def _is_indexed(dim: Dim) -> bool:
     return any(name.startswith(INDEX) for name in symbols_of(dim))
 
 
-def by_index(case: Case, branch: Branch, split: IndexSplit) -> Branch:
-    """The case with an index written as ``outer * inner_extent + inner``."""
+def by_index(case: CaseFacts, branch: Branch, split: IndexSplit) -> Branch:
+    """The branch with an index written as ``outer * inner_extent + inner``."""
     if split.name not in branch.extents:
         raise Unproved("an index that is not split")
     outer, inner = case.index(split.outer), case.index(split.inner)
@@ -77,7 +79,7 @@ def by_index(case: Case, branch: Branch, split: IndexSplit) -> Branch:
 
 
 def _with_index(branch: Branch, name: str, expression: Dim, extents: Mapping[str, Dim]) -> Branch:
-    """The case with an expression of new indices in place of an index."""
+    """The branch with an expression of new indices in place of an index."""
     ones: dict[str, Dim] = {key: 0 for key, extent in extents.items() if extent == 1}
     value = {name: substitute(expression, ones)}
     rest = {key: extent for key, extent in branch.extents.items() if key != name}
@@ -87,8 +89,8 @@ def _with_index(branch: Branch, name: str, expression: Dim, extents: Mapping[str
     return Branch(branch.sizes, indices, rest, conditions)
 
 
-def by_sign(case: Case, branch: Branch, condition: SymbolicDim) -> list[Branch]:
-    """The cases in which an expression is at least 0, and below 0.
+def by_sign(case: CaseFacts, branch: Branch, condition: SymbolicDim) -> list[Branch]:
+    """The branches in which an expression is at least 0, and below 0.
 
     With one index, its range is cut in two where that decides the sign. With several, the shortest
     one takes each of its values if they are few.
@@ -114,7 +116,7 @@ def by_sign(case: Case, branch: Branch, condition: SymbolicDim) -> list[Branch]:
 
 
 def by_value(branch: Branch) -> list[Branch]:
-    """The cases of each value of the index with the fewest values; empty if these are many."""
+    """A branch for each value of the index with the fewest values; empty if these are many."""
     name = min(branch.extents, key=lambda name: _extent_of(branch, name), default="")
     is_enumerable = bool(name) and _extent_of(branch, name) <= _MAX_ENUMERATED
     return _values_of(branch, name) if is_enumerable else []
@@ -124,8 +126,8 @@ def _values_of(branch: Branch, name: str) -> list[Branch]:
     return [_with_index(branch, name, n, {}) for n in range(_extent_of(branch, name))]
 
 
-def _cut(case: Case, branch: Branch, name: str, first: Dim) -> list[Branch]:
-    """The cases of the first values of an index, and of the rest."""
+def _cut(case: CaseFacts, branch: Branch, name: str, first: Dim) -> list[Branch]:
+    """The branches of the first values of an index, and of the rest."""
     rest = branch.extents[name] - first
     low, high = case.index(first), case.index(rest)
     return [

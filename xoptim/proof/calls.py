@@ -19,9 +19,9 @@ from xoptim.graph.node import Node
 from xoptim.graph.walk import all_nodes, reads
 from xoptim.operators.registry import OperatorKey, Trait, has_trait, is_deterministic, operator_of
 from xoptim.proof.elements import LAWS, Argument, Element, function
-from xoptim.proof.indices import Case, Unproved
+from xoptim.proof.indices import CaseFacts, Unproved
 from xoptim.proof.kinds import WHOLE, WRAPPED, limits_of
-from xoptim.proof.laws import is_whole
+from xoptim.proof.laws import is_integral
 from xoptim.proof.ranges import range_of
 from xoptim.proof.tensors import Indices, Tensor, elementwise
 
@@ -58,7 +58,7 @@ class Call:
         depth: the number of loops around the node.
     """
 
-    case: Case
+    case: CaseFacts
     graph: Graph
     node: Node
     operands: Sequence[Tensor | None]
@@ -244,7 +244,7 @@ def is_truth(element: Element) -> bool:
         return element.single.is_boolean
     low, high = range_of(element)
     is_inside = low is not None and high is not None and low >= 0 and high <= 1
-    return is_inside and is_whole(element)
+    return is_inside and is_integral(element)
 
 
 def settled_tensor(tensor: Tensor) -> Tensor:

@@ -76,7 +76,7 @@ class Certificate(JsonResult):
 
     Attributes:
         original: SHA-256 of the original model, see `fingerprint`.
-        result: the same of the result.
+        result: SHA-256 of the optimized model, see `fingerprint`.
         assumptions: the assumptions of the optimization, in addition to the default set.
         obligations: the rewrites in order.
         format: version of the format.
@@ -98,7 +98,7 @@ class Certificate(JsonResult):
 
     @classmethod
     def read(cls, path: Path) -> Certificate:
-        """Read a file; raises `CertificateError` where it is no certificate of this version."""
+        """Read a file; raises `CertificateError` where it is not a certificate of this version."""
         try:
             document = json.loads(read_file(path, _MAX_BYTES))
         except OSError as error:
@@ -106,7 +106,7 @@ class Certificate(JsonResult):
                 f"cannot read {str(path)!r}: {error.strerror or error}"
             ) from error
         except (ValueError, RecursionError) as error:
-            raise CertificateError(f"{str(path)!r} is not a certificate: no JSON") from error
+            raise CertificateError(f"{str(path)!r} is not a certificate: it is not JSON") from error
         if not isinstance(document, dict) or "format" not in document:
             raise CertificateError(f"{str(path)!r} is not a certificate: it has no format")
         if document["format"] != FORMAT:
@@ -140,10 +140,10 @@ def _certificate(document: Mapping[str, Any]) -> Certificate:
 
 def _obligation(entry: Any) -> Obligation:
     if not isinstance(entry, dict):
-        raise TypeError("a rewrite is no object")
+        raise TypeError("a rewrite is not an object")
     grade = _typed(entry, "grade", str)
     if grade not in GRADES:
-        raise ValueError(f"{grade[:50]!r} is no grade")
+        raise ValueError(f"{grade[:50]!r} is not a grade")
     sides = (base64.b64decode(_typed(entry, name, str), validate=True) for name in _SIDES)
     return Obligation(
         _typed(entry, "number", int),
@@ -160,17 +160,17 @@ _SIDES: Final = ("before", "after")
 def _typed(document: Mapping[str, Any], name: str, kind: type) -> Any:
     value = document[name]
     if not isinstance(value, kind):
-        raise TypeError(f"{name} is no {_KINDS[kind]}")
+        raise TypeError(f"{name} is not {_KINDS[kind]}")
     return value
 
 
-_KINDS: Final = {list: "list", dict: "object", str: "text", int: "number"}
+_KINDS: Final = {list: "a list", dict: "an object", str: "a string", int: "a number"}
 
 
 def _texts(document: Mapping[str, Any], name: str) -> list[str]:
     values = _typed(document, name, list)
     if not all(isinstance(value, str) for value in values):
-        raise TypeError(f"{name} is no list of texts")
+        raise TypeError(f"{name} is not a list of strings")
     return list(values)
 
 

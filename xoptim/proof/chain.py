@@ -236,9 +236,9 @@ class Reader:
                     self.inner[inner_name] = None
             operands = [*operands, *(self._operand(inner, name) for name in body.outputs)]
         is_pair = len(operands) == 2 and None not in operands
-        swaps = is_pair and is_commutative(node.op_type, node.domain)
-        swaps = swaps and node.op_type not in _SIGNED_ZEROS
-        results = self.values.apply(label, operands, infos, node, swaps=swaps)
+        can_swap = is_pair and is_commutative(node.op_type, node.domain)
+        can_swap = can_swap and node.op_type not in _SIGNED_ZEROS
+        results = self.values.apply(label, operands, infos, node, is_commutative=can_swap)
         for value, info in zip(results, infos, strict=True):
             self._unite_integers(value, info)
         return results

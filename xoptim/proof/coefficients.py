@@ -1,4 +1,6 @@
-"""The coefficients of products, as numbers: sums of products of constants at all their indices."""
+"""Numeric values of coefficients: sums of products of constants, computed for every value of their
+indices.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ _MAX_ELEMENTS: Final = 1 << 22
 """Maximal number of coefficients, and of products in one of them."""
 _ULPS: Final = 8
 _ULPS_OF_16_BITS: Final = 2
-_MAX_USUAL_WIDTH: Final = 16
+_MAX_USUAL_RATIO: Final = 16
 """A tolerance above this multiple of the usual one is a premise of the proof.
 
 Tolerances are relative to the summands, so they may exceed a sum whose summands cancel.
@@ -32,42 +34,48 @@ _EPSILONS: Final[dict[int, tuple[float, float]]] = {
     TensorProto.FLOAT: (2.0**-24, 2.0**-149),
     TensorProto.DOUBLE: (2.0**-53, 0.0),
 }
-"""Half an ulp of 1, and the smallest number, of the types of constants."""
+"""Half an ulp of 1, and the smallest positive (subnormal) number, by type; 0 for float64, which has
+no absolute tolerance.
+"""
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Extents: TypeAlias = Mapping[str, Dim]
 
 
 @dataclass(frozen=True, slots=True)
-class Precision:
+class Tolerance:
     """How far computed constants may be apart: relative to the magnitudes, and absolutely."""
 
-    relative: float
-    absolute: float
+    rtol: float
+    atol: float
     text: str
 
-    def texts(self, width: float) -> list[str]:
-        """The premises about constants whose largest relative tolerance is ``width``."""
-        if width <= _MAX_USUAL_WIDTH * self.relative:
+    def texts(self, relative_tolerance: float) -> list[str]:
+        """The premises about constants with this largest relative tolerance."""
+        if relative_tolerance <= _MAX_USUAL_RATIO * self.rtol:
             return [self.text]
-        share = f"{width:.1g} of themselves" if math.isfinite(width) else "more than themselves"
-        return [f"constants of terms that cancel may differ by {share}", self.text]
+        difference = (
+            f"a relative difference of {relative_tolerance:.1g}"
+            if math.isfinite(relative_tolerance)
+            else "any relative difference"
+        )
+        return [f"where terms cancel, constants may have {difference}", self.text]
 
 
-def precision_of(dtypes: Collection[int]) -> Precision:
-    """The precision of constants that are computed from these types: the least precise one's."""
+def tolerance_of(dtypes: Collection[int]) -> Tolerance:
+    """The tolerance for constants computed from these types: the largest of theirs."""
     dtype = next((dtype for dtype in _EPSILONS if dtype in dtypes), TensorProto.FLOAT)
     epsilon, smallest = _EPSILONS[dtype]
     is_short = dtype in (TensorProto.BFLOAT16, TensorProto.FLOAT16)
     ulps = _ULPS_OF_16_BITS if is_short else _ULPS
     bits = -int(math.log2(epsilon))
-    return Precision(ulps * epsilon, smallest, f"constants within {ulps} * 2^-{bits}")
+    return Tolerance(ulps * epsilon, smallest, f"constants within {ulps} * 2^-{bits}")
 
 
 @dataclass(frozen=True, slots=True)
-class Coefficient:
-    """A part of the coefficient of a product: a number, factors that are constants, and the indices
-    that are summed in it.
+class CoefficientTerm:
+    """One summand of a coefficient: a number, factors that are constants, and the indices that are
+    summed in it.
     """
 
     number: Number
@@ -76,13 +84,13 @@ class Coefficient:
 
     @property
     def indices(self) -> frozenset[str]:
-        """The indices that the coefficient depends on."""
+        """The indices that the summand depends on."""
         return free_of(self.powers).difference(name for name, _ in self.inner)
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The condition that two sums of coefficients are equal up to the rounding of constants.
+    """The condition that two coefficients are equal up to the rounding of constants.
 
     Attributes:
         left: the summands of one side.
@@ -91,8 +99,8 @@ class Condition:
         dtypes: the types of their constants, and the type of the elements.
     """
 
-    left: tuple[Coefficient, ...]
-    right: tuple[Coefficient, ...]
+    left: tuple[CoefficientTerm, ...]
+    right: tuple[CoefficientTerm, ...]
     sizes: tuple[tuple[str, int], ...]
     dtypes: frozenset[int]
 
@@ -110,8 +118,9 @@ class Condition:
             for side in sides
         )
 
-    def share(self, arrays: Sequence[Array] = ()) -> float | None:
-        """The largest relative tolerance of a coefficient; ``None`` where the sums differ by more.
+    def relative_tolerance(self, arrays: Sequence[Array] = ()) -> float | None:
+        """The largest relative tolerance of the coefficients at any index; ``None`` where they
+        differ by more.
 
         ``arrays``: the elements of each `AnyArray`, by its ``place``.
         """
@@ -120,19 +129,19 @@ class Condition:
         b, magnitude_b = _Sums(arrays).sum(self.right, grid)
         if not (np.isfinite(a).all() and np.isfinite(b).all()):
             return None
-        precision = precision_of(self.dtypes)
-        limit = precision.relative * np.maximum(magnitude_a, magnitude_b)
+        tolerance = tolerance_of(self.dtypes)
+        limit = tolerance.rtol * np.maximum(magnitude_a, magnitude_b)
         has_constants = any(part.powers for part in (*self.left, *self.right))
-        slack = precision.absolute if has_constants else 0.0
+        slack = tolerance.atol if has_constants else 0.0
         is_close = bool((np.abs(a - b) <= limit + slack).all())
-        return _share(limit, np.maximum(np.abs(a), np.abs(b))) if is_close else None
+        return _largest_ratio(limit, np.maximum(np.abs(a), np.abs(b))) if is_close else None
 
 
-def _share(limit: Array, magnitudes: Array) -> float:
-    """The largest quotient of a limit and a magnitude, where the limit is not 0."""
+def _largest_ratio(limit: Array, magnitudes: Array) -> float:
+    """The largest ratio of a limit to a magnitude, where the limit is not 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        shares = np.where(limit > 0, limit / magnitudes, 0.0)
-    return float(shares.max(initial=0.0))
+        ratios = np.where(limit > 0, limit / magnitudes, 0.0)
+    return float(ratios.max(initial=0.0))
 
 
 def types_of(bases: Iterable[Factor]) -> Iterator[int]:
@@ -192,8 +201,8 @@ class _Sums:
 
     arrays: Sequence[Array]
 
-    def sum(self, parts: Sequence[Coefficient], grid: _Grid) -> tuple[Array, Array]:
-        """The sum of coefficients at all indices, and of their magnitudes."""
+    def sum(self, parts: Sequence[CoefficientTerm], grid: _Grid) -> tuple[Array, Array]:
+        """The sum of summands at all indices, and of their magnitudes."""
         total: Any = np.zeros(())
         magnitude: Any = np.zeros(())
         for part in parts:
@@ -264,8 +273,10 @@ def _elements_at(array: Array, indices: Sequence[Array]) -> Array:
     """The elements of an array at indices that broadcast with each other, clipped to the array."""
     axes: list[int] = []
     for index, size in zip(indices, array.shape, strict=True):
-        is_whole = index.size == size > 1 and bool((index.reshape(-1) == np.arange(size)).all())
-        axes.append(index.shape.index(size) if is_whole and size in index.shape else -1)
+        takes_all_values = index.size == size > 1 and bool(
+            (index.reshape(-1) == np.arange(size)).all()
+        )
+        axes.append(index.shape.index(size) if takes_all_values and size in index.shape else -1)
     if axes and -1 not in axes and len({*axes}) == len(axes):
         # each index takes all values, along an axis of its own
         shape = [1] * indices[0].ndim

@@ -99,7 +99,7 @@ def _composed(stored: Stored, indices: Sequence[Dim], axis: int, read: Factor) -
     assert isinstance(places, Stored)
     size = array.shape[axis]
     numbers = places.array
-    is_valid = places.is_whole and bool(((numbers >= -size) & (numbers < size)).all())
+    is_valid = places.is_integral and bool(((numbers >= -size) & (numbers < size)).all())
     if not is_valid or numbers.size * array.size > _MAX_COMPOSED * size:
         return None
     array_at_indices = np.take(array, np.where(numbers < 0, numbers + size, numbers), axis)

@@ -11,7 +11,14 @@ from typing import Any, Final, TypeAlias
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.dtypes import is_float
-from xoptim.proof.coefficients import Coefficient, Condition, Extents, free_of, sizes_of, types_of
+from xoptim.proof.coefficients import (
+    CoefficientTerm,
+    Condition,
+    Extents,
+    free_of,
+    sizes_of,
+    types_of,
+)
 from xoptim.proof.elements import Argument, Element, Factor, added, canonical_term, closed, factor
 from xoptim.proof.indices import BOUND, OutOfTime, Unproved, check_time, index_symbol
 from xoptim.proof.kinds import (
@@ -27,7 +34,7 @@ from xoptim.proof.kinds import (
     TANH,
 )
 
-_Skeleton: TypeAlias = dict[Any, list[Coefficient]]
+_Skeleton: TypeAlias = dict[Any, list[CoefficientTerm]]
 """The coefficients of an element by the products that they belong to."""
 
 
@@ -39,14 +46,14 @@ class Closeness:
         extents: the extents of the indices of the case.
         dtype: the type of the elements.
         dtypes: the types of the constants that were found close, and ``dtype``.
-        width: the largest relative tolerance of a constant.
+        relative_tolerance: the largest relative tolerance of a constant.
         conditions: on each `AnyArray`; the elements are close if all hold.
     """
 
     extents: Extents
     dtype: int
     dtypes: set[int] = field(default_factory=set)
-    width: float = 0.0
+    relative_tolerance: float = 0.0
     conditions: dict[Condition, None] = field(default_factory=dict)
     _representatives: dict[Any, list[Element]] = field(default_factory=dict)
     _skeletons: dict[Element, _Skeleton] = field(default_factory=dict)
@@ -114,7 +121,9 @@ class Closeness:
             self._skeletons[value] = _by_skeleton(value)
         return self._skeletons[value]
 
-    def _agree(self, left: list[Coefficient], right: list[Coefficient], extents: Extents) -> bool:
+    def _agree(
+        self, left: list[CoefficientTerm], right: list[CoefficientTerm], extents: Extents
+    ) -> bool:
         if Counter(left) == Counter(right):
             return True
         if all(isinstance(x.number, int) and not x.powers for x in (*left, *right)):
@@ -131,9 +140,9 @@ class Closeness:
         if condition.is_open:
             self.conditions[condition] = None
             return True
-        share = condition.share()
-        self.width = max(self.width, share or 0.0)
-        return share is not None
+        relative_tolerance = condition.relative_tolerance()
+        self.relative_tolerance = max(self.relative_tolerance, relative_tolerance or 0.0)
+        return relative_tolerance is not None
 
 
 def _bounds(key: tuple[Any, ...]) -> dict[str, Dim]:
@@ -155,7 +164,7 @@ def _by_skeleton(value: Element) -> _Skeleton:
         names |= {old: index_symbol(new, extent) for (old, extent), (new, _) in pairs}
         constants = [(base, power) for base, power in powers if _is_constant(base)]
         renamed = tuple((_renamed(base, names), power) for base, power in constants)
-        groups.setdefault(key, []).append(Coefficient(number, renamed, inner))
+        groups.setdefault(key, []).append(CoefficientTerm(number, renamed, inner))
     return groups
 
 

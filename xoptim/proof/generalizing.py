@@ -17,7 +17,7 @@ _MIN_ELEMENTS: Final = 65
 
 
 @dataclass(frozen=True, slots=True)
-class General:
+class GeneralizedRewrite:
     """Both sides of a rewrite with inputs in place of large constants.
 
     Attributes:
@@ -33,7 +33,7 @@ class General:
     folded: tuple[str, ...]
 
 
-def generalized(models: Sequence[onnx.ModelProto]) -> General | None:
+def generalized(models: Sequence[onnx.ModelProto]) -> GeneralizedRewrite | None:
     """Both sides of a rewrite with inputs in place of the large constants.
 
     A proof for all finite values of these inputs is one for the constants. ``None`` where there are
@@ -57,7 +57,7 @@ def generalized(models: Sequence[onnx.ModelProto]) -> General | None:
         return None
     first, second = (_with_inputs(model, tensors) for model in models)
     folded = [name for name in tensors if name not in before or name not in after]
-    return General((first, second), (*tensors,), (*arrays,), (*folded,))
+    return GeneralizedRewrite((first, second), (*tensors,), (*arrays,), (*folded,))
 
 
 def _stored(model: onnx.ModelProto) -> dict[str, onnx.TensorProto]:

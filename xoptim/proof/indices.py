@@ -34,7 +34,7 @@ INDEX: Final = "#"
 BOUND: Final = "@"
 """First character of the names of the indices of sums."""
 PLACE: Final = "&"
-"""First character of the symbols that stand for every index along an axis (`Case.place`).
+"""First character of the symbols that stand for every index along an axis (`CaseFacts.place`).
 
 Functions of complete tensors, such as LSTM, read their operands at these symbols.
 """
@@ -120,7 +120,9 @@ def index_symbol(name: str, extent: Dim) -> SymbolicDim:
 
 
 class Content(Protocol):
-    """What an `ElementName` stands for."""
+    """The element of a tensor that an `ElementName` refers to; implemented by
+    `xoptim.proof.elements.Element`.
+    """
 
     @property
     def free(self) -> frozenset[str]:
@@ -132,7 +134,7 @@ class Content(Protocol):
 
     @property
     def serial(self) -> int:
-        """A number of its own."""
+        """A unique number."""
 
     def substituted(self, values: Mapping[str, Dim]) -> Self:
         """The same with expressions in place of symbols."""
@@ -209,8 +211,8 @@ def linear_parts(dim: Dim, name: str) -> tuple[Dim, Dim] | None:
     return coefficient, rest
 
 
-class Case:
-    """The indices and sizes of one case of a proof, and what is known about them.
+class CaseFacts:
+    """The facts about the indices and sizes in one branch of a proof.
 
     ``is_exact``: only movement, integers and equal operators are understood, so equal elements
     have the same bits. Otherwise, floating-point numbers are read as real numbers.
@@ -307,7 +309,7 @@ class Case:
                 dim = rest + coefficient * (self.extents[name] - 1)
             else:
                 return False
-        return _is_size(dim)
+        return _is_nonnegative_size(dim)
 
     def divided(self, dim: Dim, size: Dim) -> tuple[Dim, Dim]:
         """The quotient and the remainder of an index by a size of at least 1.
@@ -340,7 +342,7 @@ class Case:
         """The index ``name`` at which the sign of a condition changes.
 
         ``None`` where the sign is the same over the range of the index, or the condition is not
-        linear in it. Raises `SignSplit` where only the case decides which of these holds.
+        linear in it. Raises `SignSplit` where it depends on sizes whether the sign changes.
         """
         parts = linear_parts(condition, name)
         coefficient, rest = parts or (0, 0)
@@ -355,7 +357,7 @@ class Case:
         return first if is_inside else None
 
 
-def _is_size(dim: Dim) -> bool:
+def _is_nonnegative_size(dim: Dim) -> bool:
     """Whether an expression of sizes is at least 0, by the lower bounds of its symbols."""
     if isinstance(dim, int) or is_nonnegative(dim):
         return is_nonnegative(dim)

@@ -24,7 +24,8 @@ EXP: Final = "exp"
 WHOLE: Final = "whole"
 """Kind of a factor that is a function of complete tensors.
 
-Its arguments are the operands at the index symbols of `Case.place`, which stand for all indices.
+Its arguments are the operands at the index symbols of `CaseFacts.place`, which stand for all
+indices.
 """
 SPECIAL: Final = "special"
 """Kind of a factor that is no real number: NaN or an infinity."""
@@ -79,7 +80,7 @@ class Stored:
         self.array = array
         # the types of ml_dtypes, such as bfloat16, have kind V
         is_integer = array.dtype.kind in "iub"
-        self.is_whole = is_integer  # whether all elements are integers
+        self.is_integral = is_integer  # whether all elements are integers
         numbers = array if array.dtype.kind == "f" else array.astype(np.float64)
         self.is_finite = is_integer or bool(np.isfinite(numbers).all())
         self._bits = np.ascontiguousarray(array).reshape(-1).view(np.uint8)

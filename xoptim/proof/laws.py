@@ -340,7 +340,7 @@ def _compared(key: tuple[Hashable, ...], args: list[Any]) -> Element:
 
 def rounded(value: Element) -> Element:
     """A real number, rounded half to even; in a maximum or a minimum, each operand is rounded."""
-    if is_whole(value):
+    if is_integral(value):
         return value
     limits = _limited(value)
     if limits is not None:
@@ -363,29 +363,31 @@ def _limited(value: Element) -> tuple[str, list[Element]] | None:
     return str(base.key[0]), operands
 
 
-def is_whole(value: Element) -> bool:
+def is_integral(value: Element) -> bool:
     """Whether an element is known to be an integer."""
     return all(
         isinstance(coefficient, int)
-        and all(power > 0 and _is_whole_factor(base) for base, power in powers)
+        and all(power > 0 and _is_integral_factor(base) for base, power in powers)
         for (_, powers), coefficient in value.terms.items()
     )
 
 
-def _is_whole_factor(base: Factor) -> bool:
+def _is_integral_factor(base: Factor) -> bool:
     kind = base.key[0]
     if kind in (SIZE, ROUND, FLOOR) or base.is_boolean:
         return True
     if kind == "input":
         return isinstance(base.key[2], int) and is_integer(base.key[2])
     if kind == CONSTANT:
-        return isinstance(base.key[1], Stored) and base.key[1].is_whole
-    return kind in EXTREMES and all(is_whole(arg) for arg in base.args if isinstance(arg, Element))
+        return isinstance(base.key[1], Stored) and base.key[1].is_integral
+    return kind in EXTREMES and all(
+        is_integral(arg) for arg in base.args if isinstance(arg, Element)
+    )
 
 
 def floor(value: Element) -> Element:
     """The greatest integer that is at most a real number."""
-    return value if is_whole(value) else function(FLOOR, args=[value])
+    return value if is_integral(value) else function(FLOOR, args=[value])
 
 
 def odd(kind: str, value: Element) -> Element:

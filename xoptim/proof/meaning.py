@@ -35,7 +35,7 @@ from xoptim.proof.empty import check_empty
 from xoptim.proof.indices import (
     RESERVED,
     UNNAMED,
-    Case,
+    CaseFacts,
     Impossible,
     Unproved,
     check_time,
@@ -139,7 +139,7 @@ class Side:
             return self
         return Side(self._source, self._assumptions, self._constants, is_exact=False)
 
-    def outputs(self, case: Case, sizes: Mapping[str, Dim]) -> list[Tensor]:
+    def outputs(self, case: CaseFacts, sizes: Mapping[str, Dim]) -> list[Tensor]:
         """The outputs, with ``sizes`` in place of names of sizes."""
         values: dict[str, Tensor] = {}
         for name, info in self.inputs.items():
@@ -177,7 +177,7 @@ class _Reading:
 
     def __init__(
         self,
-        case: Case,
+        case: CaseFacts,
         graph: Graph,
         values: MutableMapping[str, Tensor],
         memory: Memory,

@@ -15,7 +15,7 @@ from xoptim.facts.dims import Dim, is_anonymous, substitute
 from xoptim.facts.dtypes import is_float
 from xoptim.graph.propagate import quietly
 from xoptim.proof.branches import ALL, Branch, by_index, by_sign, by_size, by_value, with_indices
-from xoptim.proof.coefficients import Array, Condition, precision_of
+from xoptim.proof.coefficients import Array, Condition, tolerance_of
 from xoptim.proof.denotations.casts import without_last_rounding
 from xoptim.proof.elements import LAWS, Element
 from xoptim.proof.failures import fallible
@@ -24,7 +24,7 @@ from xoptim.proof.grades import Grade
 from xoptim.proof.indices import (
     CLOCK,
     DEADLINE,
-    Case,
+    CaseFacts,
     Impossible,
     IndexSplit,
     OutOfTime,
@@ -147,29 +147,29 @@ class ConditionalProof:
     """A proof for all constants that satisfy some conditions.
 
     Attributes:
-        proof: the proof where all conditions hold, without the premises about precision.
+        proof: the proof where all conditions hold, without the premises about tolerances.
         conditions: the conditions.
         dtypes: the types of constants that were folded.
-        width: the largest relative tolerance of constants outside the conditions.
+        relative_tolerance: the largest relative tolerance of constants outside the conditions.
     """
 
     proof: Proof
     conditions: tuple[Condition, ...] = ()
     dtypes: frozenset[int] = frozenset()
-    width: float = 0.0
+    relative_tolerance: float = 0.0
 
     def for_arrays(self, arrays: Sequence[Array] = ()) -> Proof | None:
         """The proof for the elements of all constants, ``None`` where a condition does not hold."""
-        width = self.width
+        largest = self.relative_tolerance
         for condition in self.conditions:
             try:
-                share = condition.share(arrays)
+                relative_tolerance = condition.relative_tolerance(arrays)
             except Unproved:
-                share = None
-            if share is None:
+                relative_tolerance = None
+            if relative_tolerance is None:
                 return None
-            width = max(width, share)
-        texts = precision_of(self.dtypes).texts(width) if self.dtypes else ()
+            largest = max(largest, relative_tolerance)
+        texts = tolerance_of(self.dtypes).texts(largest) if self.dtypes else ()
         return replace(self.proof, premises=(*self.proof.premises, *texts))
 
 
@@ -231,13 +231,13 @@ def _proof_of(attempt: _Attempt, start: float) -> ConditionalProof:
     elapsed = CLOCK.get()() - start
     proof = Proof(attempt.grade, "", premises, smallest, compared, elapsed, elements)
     dtypes = frozenset(attempt.dtypes)
-    return ConditionalProof(proof, tuple(attempt.conditions), dtypes, attempt.width)
+    return ConditionalProof(proof, tuple(attempt.conditions), dtypes, attempt.relative_tolerance)
 
 
 class _Reading:
-    """The outputs of both models in one case, read when they are asked for."""
+    """The outputs of both models in one branch, read when they are asked for."""
 
-    def __init__(self, before: Side, after: Side, case: Case, branch: Branch) -> None:
+    def __init__(self, before: Side, after: Side, case: CaseFacts, branch: Branch) -> None:
         self.case = case
         self.case.extents.update(branch.extents)
         # no size is negative
@@ -287,7 +287,7 @@ class _Attempt:
         self.grade: Grade = "same bits" if is_exact else "over real numbers"
         self.dtypes: set[int] = set()  # of constants that were folded
         self.conditions: dict[Condition, None] = {}  # on each `AnyArray`
-        self.width = 0.0  # the largest relative tolerance of a constant
+        self.relative_tolerance = 0.0  # the largest one of a constant
         self._readings: dict[object, _Reading] = {}
 
     def run(self) -> None:
@@ -394,11 +394,11 @@ class _Attempt:
         self._compare(branch, first.element, second.element, first.dtype)
 
     def _reading(self, branch: Branch) -> _Reading:
-        """The outputs in a case, shared by all cases with the same sizes and conditions."""
+        """The outputs in a branch, shared by all branches with the same sizes and conditions."""
         key = frozenset(branch.sizes.items()), branch.conditions
         if key not in self._readings:
             has_zeros = self.before.has_zeros or 0 in branch.sizes.values()
-            case = Case(is_exact=self.is_exact, unrolls=self.unrolls, has_zeros=has_zeros)
+            case = CaseFacts(is_exact=self.is_exact, unrolls=self.unrolls, has_zeros=has_zeros)
             self._readings[key] = _Reading(self.before, self.after, case, branch)
         reading = self._readings[key]
         reading.case.extents.update(branch.extents)
@@ -425,7 +425,7 @@ class _Attempt:
             if are_close:
                 self.conditions |= closeness.conditions
                 self.dtypes |= closeness.dtypes
-                self.width = max(self.width, closeness.width)
+                self.relative_tolerance = max(self.relative_tolerance, closeness.relative_tolerance)
             return are_close
 
         def are_equal_in_cases(first: Element, second: Element) -> bool:
@@ -447,7 +447,7 @@ def _are_unlike(first: Element, second: Element) -> bool:
     return pair[0].key != pair[1].key and not {pair[0].key[0], pair[1].key[0]} & LAWS.keys()
 
 
-def _require_same_shape(case: Case, first: Tensor, second: Tensor) -> None:
+def _require_same_shape(case: CaseFacts, first: Tensor, second: Tensor) -> None:
     if first.dtype != second.dtype:
         raise Unproved("the element types differ")
     pairs = zip(first.shape, second.shape, strict=False)
@@ -458,7 +458,7 @@ def _require_same_shape(case: Case, first: Tensor, second: Tensor) -> None:
         raise Unproved(reason) if is_open else _Differ(reason)
 
 
-def _are_same(case: Case, first: Dim, second: Dim) -> bool:
+def _are_same(case: CaseFacts, first: Dim, second: Dim) -> bool:
     """Whether two sizes are equal under the conditions of a case."""
     return first == second or bool(
         case.conditions

@@ -60,8 +60,8 @@ def _range_of_factor(base: Factor) -> Range:
         return limits_of(base.key[2])
     if kind == CONSTANT and isinstance(base.key[1], Stored):
         array = base.key[1].array
-        is_whole = array.size and np.issubdtype(array.dtype, np.integer)
-        return (int(array.min()), int(array.max())) if is_whole else _NO_LIMITS
+        is_integral = array.size and np.issubdtype(array.dtype, np.integer)
+        return (int(array.min()), int(array.max())) if is_integral else _NO_LIMITS
     return _range_of_extreme(base) if kind in EXTREMES else _NO_LIMITS
 
 

@@ -15,7 +15,7 @@ from xoptim.proof.renaming import digest_without_names
 
 Sides: TypeAlias = tuple[onnx.ModelProto, onnx.ModelProto]
 _Key: TypeAlias = tuple[tuple[int, ...], bytes]
-"""Indices of the inputs that are read as constants, and the digest of a `General` rewrite."""
+"""Indices of the inputs that are read as constants, and the digest of a `GeneralizedRewrite`."""
 
 
 class RepeatedProofs:
@@ -23,7 +23,7 @@ class RepeatedProofs:
 
     def __init__(self) -> None:
         self._proofs: dict[bytes, Proof] = {}
-        self._general: dict[_Key, ConditionalProof] = {}
+        self._conditional_proofs: dict[_Key, ConditionalProof] = {}
 
     def prove(self, models: Sides, assumptions: Assumptions) -> Proof:
         """The proof of a rewrite; see `xoptim.proof.proving.prove`."""
@@ -41,15 +41,18 @@ class RepeatedProofs:
         # at first only constants of one side are read as constants, and shared ones as inputs;
         # then all are constants, so that one may be folded from others
         for names in dict.fromkeys((general.folded, general.names)):
-            places = tuple(map(general.names.index, names))
-            key = places, digest
-            if key not in self._general:
+            indices = tuple(map(general.names.index, names))
+            key = indices, digest
+            if key not in self._conditional_proofs:
                 conditional = prove_for_constants(*general.models, names, assumptions)
-                self._general[key] = replace(conditional, proof=_plain(conditional.proof))
-            conditions = self._general[key].conditions
+                self._conditional_proofs[key] = replace(
+                    conditional, proof=_plain(conditional.proof)
+                )
+            conditions = self._conditional_proofs[key].conditions
             if conditions and all(condition.is_of_elements for condition in conditions):
                 return None  # two constants are compared: `_proved` may find the same bits
-            proof = self._general[key].for_arrays([general.arrays[place] for place in places])
+            arrays = [general.arrays[index] for index in indices]
+            proof = self._conditional_proofs[key].for_arrays(arrays)
             if proof is not None and proof.is_proved:
                 return proof
             if proof is not None and proof.reason == str(OutOfTime()):

@@ -18,7 +18,7 @@ from xoptim.proof.elements import ONE, ZERO, Element, function, of_dim
 from xoptim.proof.indices import (
     BOUND,
     PLACE,
-    Case,
+    CaseFacts,
     Impossible,
     IndexSplit,
     SignSplit,
@@ -240,7 +240,7 @@ def integer_tensor(values: Sequence[Dim], shape: Sequence[int], dtype: int) -> T
     return Tensor(shape, dtype, read)
 
 
-def total(case: Case, extent: Dim, summand: Callable[[Dim], Element]) -> Element:
+def total(case: CaseFacts, extent: Dim, summand: Callable[[Dim], Element]) -> Element:
     """The sum of a function of an index from 0 to ``extent - 1``."""
     check_time()
     if isinstance(extent, int) and extent <= 1:
@@ -272,11 +272,11 @@ def total(case: Case, extent: Dim, summand: Callable[[Dim], Element]) -> Element
 
 
 def choose(
-    case: Case, condition: Dim, then: Callable[[], Element], otherwise: Callable[[], Element]
+    case: CaseFacts, condition: Dim, then: Callable[[], Element], otherwise: Callable[[], Element]
 ) -> Element:
     """``then`` where an expression is at least 0, else ``otherwise``.
 
-    Raises `SignSplit` where that depends on the case. A condition on a symbol of `Case.place`
+    Raises `SignSplit` where that depends on the case. A condition on a symbol of `CaseFacts.place`
     differs between the indices that the symbol stands for, so both values become one element.
     """
     answer = case.is_at_least_zero(condition)
@@ -289,7 +289,7 @@ def choose(
 
 
 def where_inside(
-    case: Case, conditions: Sequence[Dim], inside: Callable[[], Element], outside: Element
+    case: CaseFacts, conditions: Sequence[Dim], inside: Callable[[], Element], outside: Element
 ) -> Element:
     """``inside`` where all expressions are at least 0, else ``outside``.
 
@@ -317,7 +317,7 @@ def where_inside(
     return holds * inside()
 
 
-def reshaped(case: Case, tensor: Tensor, shape: Sequence[Dim]) -> Tensor:
+def reshaped(case: CaseFacts, tensor: Tensor, shape: Sequence[Dim]) -> Tensor:
     """The elements of a tensor in row-major order, in another shape."""
     target = tuple(shape)
     if target == tensor.shape:
@@ -348,7 +348,7 @@ def _unread_empty(_indices: Indices) -> Element:
 _Range: TypeAlias = tuple[int, int]
 
 
-def _groups(case: Case, target: Shape, source: Shape) -> list[tuple[_Range, _Range]]:
+def _groups(case: CaseFacts, target: Shape, source: Shape) -> list[tuple[_Range, _Range]]:
     """Pairs of ranges of axes, one of each shape and as short as possible, with equal numbers of
     elements.
     """
@@ -374,7 +374,7 @@ def _groups(case: Case, target: Shape, source: Shape) -> list[tuple[_Range, _Ran
     return groups
 
 
-def _require_equal_products(case: Case, target: Shape, source: Shape) -> None:
+def _require_equal_products(case: CaseFacts, target: Shape, source: Shape) -> None:
     """Raise `Impossible` or `SizeSplit` where a Reshape needs other sizes."""
     products = product(target), product(source)
     if products[0] == products[1]:

@@ -64,7 +64,7 @@ class Value:
 class Term:
     """An operator applied to values, or a value without operands, such as an input."""
 
-    __slots__ = ("key", "label", "node", "operands", "opset", "results", "swaps")
+    __slots__ = ("is_commutative", "key", "label", "node", "operands", "opset", "results")
 
     def __init__(
         self,
@@ -72,13 +72,13 @@ class Term:
         operands: tuple[Value | None, ...],
         node: Node | None,
         *,
-        swaps: bool,
+        is_commutative: bool,
     ) -> None:
         self.label = label
         self.operands = operands
         self.node = node  # a node that computes it, which may be removed from its graph later
         self.opset = 0 if node is None else node.opset
-        self.swaps = swaps  # whether the order of the operands does not matter
+        self.is_commutative = is_commutative  # whether the order of the operands does not matter
         self.results: list[Value] = []
         self.key = self.current_key()
 
@@ -91,7 +91,7 @@ class Term:
     def current_key(self) -> _Key:
         """The key of the term: terms with equal keys have equal results."""
         serials = [_OMITTED if x is None else x.root.serial for x in self.operands]
-        return self.label, tuple(sorted(serials) if self.swaps else serials)
+        return self.label, tuple(sorted(serials) if self.is_commutative else serials)
 
 
 class Values:
@@ -112,7 +112,7 @@ class Values:
         infos: Sequence[Info],
         node: Node | None = None,
         *,
-        swaps: bool = False,
+        is_commutative: bool = False,
     ) -> list[Value]:
         """The results of an operator, one for each of ``infos``.
 
@@ -121,12 +121,12 @@ class Values:
             operands: ``None`` for one that is omitted; trailing omitted operands are dropped.
             infos: facts about the results.
             node: a node that computes them.
-            swaps: whether the order of the operands does not matter.
+            is_commutative: whether the order of the operands does not matter.
         """
         arguments = list(operands)
         while arguments and arguments[-1] is None:
             arguments.pop()
-        candidate = Term(label, tuple(arguments), node, swaps=swaps)
+        candidate = Term(label, tuple(arguments), node, is_commutative=is_commutative)
         term = self._terms.setdefault(candidate.key, candidate)
         if term is candidate:
             for operand in arguments:

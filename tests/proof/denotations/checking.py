@@ -20,7 +20,7 @@ from xoptim.facts.dims import evaluate
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.proof.branches import Branch
 from xoptim.proof.elements import Element
-from xoptim.proof.indices import UNNAMED, Case
+from xoptim.proof.indices import UNNAMED, CaseFacts
 from xoptim.proof.meaning import Side
 from xoptim.proof.models import Models
 from xoptim.proof.proving import _Attempt
@@ -40,7 +40,7 @@ def check(
     expected = run(model, values)
     numbers = Numbers(values, _one_node)
     side = Side(model, USUAL, is_exact=exact)
-    case = Case(is_exact=exact, has_zeros=side.has_zeros)
+    case = CaseFacts(is_exact=exact, has_zeros=side.has_zeros)
     sizes: dict[str, Any] = {
         f"{UNNAMED}{name}[{place}]": int(number)
         for name, value in values.items()

@@ -3,7 +3,7 @@ import pytest
 from tests.proof.denotations.checking import check
 from tests.support import parse
 from xoptim.facts.assumptions import USUAL
-from xoptim.proof.indices import Case, Unproved
+from xoptim.proof.indices import CaseFacts, Unproved
 from xoptim.proof.meaning import Side
 
 IMAGE = "(float[2,3,4] x) => (float[A,B,C] y)"
@@ -215,12 +215,12 @@ def test_shapes_are_known() -> None:
 def test_what_is_not_covered_is_refused(text: str) -> None:
     model = parse(f"g {text}")
     with pytest.raises(Unproved):
-        [x.at([0] * x.rank) for x in Side(model, USUAL).outputs(Case(is_exact=True), {})]
+        [x.at([0] * x.rank) for x in Side(model, USUAL).outputs(CaseFacts(is_exact=True), {})]
 
 
 def test_a_call_that_is_not_understood_is_a_function_of_its_operand() -> None:
     model = parse("g (float[5] x) => (float[N] y) <int64[2] p = {0, -2}> { y = Pad(x, p) }")
-    (tensor,) = Side(model, USUAL).outputs(Case(is_exact=True), {})
+    (tensor,) = Side(model, USUAL).outputs(CaseFacts(is_exact=True), {})
     single = tensor.at([0]).single
     assert single is not None
     assert single.key[:2] == ("whole", "Pad")

@@ -8,7 +8,7 @@ from tests.support import parse
 from xoptim.facts.assumptions import USUAL
 from xoptim.proof.calls import DENOTATIONS, Call
 from xoptim.proof.denotations.sums import multiplied, summed_over
-from xoptim.proof.indices import Case, Unproved
+from xoptim.proof.indices import CaseFacts, Unproved
 from xoptim.proof.meaning import Side
 from xoptim.proof.tensors import Tensor
 
@@ -182,7 +182,7 @@ def test_a_sum_over_infinity_has_no_laws(nodes: str) -> None:
     model = parse(
         f"g (float[2,2] x) => (float[2,2] y) <float[2,2] w = {{inf, 1, 2, 3}}> {{ {nodes} }}"
     )
-    (tensor,) = Side(model, USUAL).outputs(Case(is_exact=False), {})
+    (tensor,) = Side(model, USUAL).outputs(CaseFacts(is_exact=False), {})
     with pytest.raises(Unproved, match="infinite"):
         tensor.at([0] * tensor.rank)
 

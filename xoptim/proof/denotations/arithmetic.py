@@ -12,7 +12,7 @@ from xoptim.facts.dtypes import is_float
 from xoptim.proof.calls import Call, denotes, is_arithmetic, pointwise_function, settled
 from xoptim.proof.denotations.movement import number_of
 from xoptim.proof.elements import ONE, ZERO, Element, Factor, function, inverse, of_dim
-from xoptim.proof.indices import Case, Unproved
+from xoptim.proof.indices import CaseFacts, Unproved
 from xoptim.proof.kinds import AT_MOST, LESS, MASKED, MAXIMUM, MINIMUM, QUOTIENT, SPECIAL, WITHIN
 from xoptim.proof.laws import comparison, exponential, extreme, power_of, root
 from xoptim.proof.rewriting import rewritten
@@ -263,7 +263,7 @@ _LOGIC: Final[dict[str, Callable[..., Element]]] = {
 }
 
 
-def decided(case: Case, value: Element) -> Element:
+def decided(case: CaseFacts, value: Element) -> Element:
     """An element with 1 or 0 in place of conditions on indices that a case decides."""
 
     def change(base: Factor) -> Element | None:

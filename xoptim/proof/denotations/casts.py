@@ -13,7 +13,7 @@ from xoptim.proof.calls import RING_TYPES, Call, denotes, is_truth, settled, wra
 from xoptim.proof.constants import of_number
 from xoptim.proof.elements import ONE, ZERO, Element, Factor, function
 from xoptim.proof.kinds import CONSTANT, EQUAL, SIZE, WITHIN
-from xoptim.proof.laws import comparison, is_whole
+from xoptim.proof.laws import comparison, is_integral
 from xoptim.proof.ranges import range_of
 from xoptim.proof.tensors import Tensor
 
@@ -72,7 +72,11 @@ def is_exactly_float(value: Element, dtype: int) -> bool:
     low, high = range_of(value)
     limit = _EXACT.get(dtype, -1)
     return (
-        is_whole(value) and low is not None and high is not None and -limit <= low and high <= limit
+        is_integral(value)
+        and low is not None
+        and high is not None
+        and -limit <= low
+        and high <= limit
     )
 
 
@@ -100,11 +104,13 @@ def without_last_rounding(value: Element, dtype: int) -> Element:
     is_wide = isinstance(single.key[1], int) and single.key[1] in LOSSLESS.get(dtype, ())
     if not isinstance(content, Element) or not is_wide or not is_float(dtype):
         return value
-    return content if _is_computed_of(content, dtype) else value
+    return content if _is_computed_from(content, dtype) else value
 
 
-def _is_computed_of(value: Element, dtype: int) -> bool:
-    """Whether an element is computed, and only of constants and of numbers of a type."""
+def _is_computed_from(value: Element, dtype: int) -> bool:
+    """Whether an element is computed only from constants, sizes, conditions on sizes, and inputs
+    (at least one) whose values ``dtype`` represents exactly.
+    """
     leaves = {*_leaves(value)}
     types = {*(leaf.key[2] for leaf in leaves if leaf.key[0] == "input")}
     kinds = {leaf.key[0] for leaf in leaves if leaf.key[0] != "input"}
@@ -116,7 +122,9 @@ def _is_computed_of(value: Element, dtype: int) -> bool:
 
 
 def _leaves(value: Element) -> Iterator[Factor]:
-    """The factors of an element that are not functions of other elements."""
+    """The factors of an element that are casts, or not functions of other elements; also those
+    inside functions.
+    """
     for _, powers in value.terms:
         for base, _ in powers:
             arguments = [arg for arg in base.args if isinstance(arg, Element)]

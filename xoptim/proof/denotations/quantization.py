@@ -20,7 +20,7 @@ from xoptim.proof.denotations.movement import joined, number_of
 from xoptim.proof.denotations.sums import collected, multiplied
 from xoptim.proof.denotations.windows import convolved
 from xoptim.proof.elements import ZERO, Element, inverse, number
-from xoptim.proof.indices import Case, Unproved
+from xoptim.proof.indices import CaseFacts, Unproved
 from xoptim.proof.kinds import EQUAL, LESS, MAXIMUM, MINIMUM, limits_of
 from xoptim.proof.laws import comparison, extreme, rounded
 from xoptim.proof.ranges import range_of
@@ -136,7 +136,7 @@ def dynamic_quantize_linear(call: Call) -> list[Tensor] | None:
     return None if call.case.is_exact else dynamically_quantized(call.case, call.operand(0))
 
 
-def dynamically_quantized(case: Case, x: Tensor) -> list[Tensor]:
+def dynamically_quantized(case: CaseFacts, x: Tensor) -> list[Tensor]:
     """A tensor as uint8, its scale and its zero point."""
     axes = [*range(x.rank)]
     high = collected(case, x, axes, "ReduceMax", keeps=False).at(())

@@ -29,9 +29,9 @@ from xoptim.proof.tensors import (
 )
 
 _Update: TypeAlias = tuple[Sequence[tuple[Dim, Dim]], Sequence[Dim]]
-"""Pairs of indices that have to be equal, and the place of the update."""
+"""Pairs of indices that have to be equal, and the index of the update in ``updates``."""
 _MAX_REPLACED: Final = 64
-"""Maximal number of tuples of constant indices of a scatter."""
+"""Maximum number of elements of a scatter's constant ``indices``."""
 
 
 @denotes("GatherElements")
@@ -42,8 +42,8 @@ def gather_elements(call: Call) -> Tensor:
     array = call.array(1)
     for number in () if array is None else np.unique(array):
         _from_start(call, int(number), x.shape[axis])
-    for place in range(x.rank):
-        if place != axis and not call.case.decide(x.shape[place] - index_tensor.shape[place]):
+    for dim in range(x.rank):
+        if dim != axis and not call.case.decide(x.shape[dim] - index_tensor.shape[dim]):
             raise Impossible
 
     def read(indices: Indices) -> Element:
@@ -72,10 +72,10 @@ def array_feature_extractor(call: Call) -> Tensor | None:
     outer: tuple[Dim, ...] = (1,) if x.rank == 1 else x.shape[:-1]
 
     def read(indices: Indices) -> Element:
-        *lead, place = indices
+        *lead, last_index = indices
         subscripts: list[Dim] = [0] * index_tensor.rank
         if long_axes:
-            subscripts[long_axes[0]] = place
+            subscripts[long_axes[0]] = last_index
         value = settled(index_tensor.at(subscripts), index_tensor.dtype)
         rest = lead if x.rank > 1 else []
         return at_index(call, value, x.shape[-1], lambda index: x.at([*rest, index]))
@@ -91,8 +91,8 @@ def compress(call: Call) -> Tensor | None:
         return None
     if axis is None:  # the elements of all axes in their order
         x, axis = reshaped(call.case, x, (product(x.shape),)), 0
-    place = axis_within(axis, x.rank)
-    size = x.shape[place]
+    axis = axis_within(axis, x.rank)
+    size = x.shape[axis]
     if not isinstance(size, int) or condition.size > size:
         return None
     numbers: list[Dim] = [int(number) for number in np.flatnonzero(condition)]
@@ -100,12 +100,12 @@ def compress(call: Call) -> Tensor | None:
     def read(indices: Indices) -> Element:
         return at_numbers(
             call,
-            lambda index: x.at([*indices[:place], index, *indices[place + 1 :]]),
-            indices[place],
+            lambda index: x.at([*indices[:axis], index, *indices[axis + 1 :]]),
+            indices[axis],
             numbers,
         )
 
-    return Tensor([*x.shape[:place], len(numbers), *x.shape[place + 1 :]], x.dtype, read)
+    return Tensor([*x.shape[:axis], len(numbers), *x.shape[axis + 1 :]], x.dtype, read)
 
 
 @denotes("EyeLike")
@@ -125,7 +125,7 @@ def one_hot(call: Call) -> Tensor | None:
     """The second value where the index along ``axis`` is the element of the first operand; else the
     first value.
     """
-    index_tensor, depths, values = (call.operand(place) for place in range(3))
+    index_tensor, depths, values = (call.operand(number) for number in range(3))
     depth = call.dims(1)
     if depth is None or not is_integer(index_tensor.dtype) or not is_arithmetic(call):
         return None
@@ -135,10 +135,10 @@ def one_hot(call: Call) -> Tensor | None:
 
     def read(indices: Indices) -> Element:
         value = settled(index_tensor.at([*indices[:axis], *indices[axis + 1 :]]), dtype)
-        place = of_dim(indices[axis])
+        index = of_dim(indices[axis])
         # Negative indices count from the end.
-        from_start = comparison(EQUAL, dtype, value, place)
-        from_end = comparison(EQUAL, dtype, value, place - of_dim(depth[0]))
+        from_start = comparison(EQUAL, dtype, value, index)
+        from_end = comparison(EQUAL, dtype, value, index - of_dim(depth[0]))
         is_hot = from_start + from_end
         off, on = (real(values.at([k])) for k in range(2))
         return off + is_hot * (on - off)
@@ -159,10 +159,10 @@ def cumulative_sum(call: Call) -> Tensor | None:
     is_reverse = call.attribute("reverse", 0)
 
     def read(indices: Indices) -> Element:
-        place = indices[axis]
+        index = indices[axis]
 
         def at(k: Dim) -> Element:
-            distance = (k - place if is_reverse else place - k) - is_exclusive
+            distance = (k - index if is_reverse else index - k) - is_exclusive
             return where_inside(
                 call.case,
                 [distance],
@@ -187,19 +187,20 @@ def scatter_nd(call: Call) -> Tensor | None:
         require_equal(update_size, size, or_one=False)
     targets = [
         (
-            place,
+            update_index,
             [
                 _from_start(call, int(n), size)
-                for n, size in zip(array[place], x.shape, strict=False)
+                for n, size in zip(array[update_index], x.shape, strict=False)
             ],
         )
-        for place in np.ndindex(outer)
+        for update_index in np.ndindex(outer)
     ]
 
     def read(indices: Indices) -> Element:
         inner = indices[count:]
         pairs: list[_Update] = [
-            ([*zip(indices, target, strict=False)], [*place, *inner]) for place, target in targets
+            ([*zip(indices, target, strict=False)], [*update_index, *inner])
+            for update_index, target in targets
         ]
         return _replaced(call, pairs, updates, lambda: x.at(indices))
 
@@ -217,14 +218,15 @@ def scatter_elements(call: Call) -> Tensor | None:
     if array is None or array.ndim != x.rank:
         return None
     targets: list[tuple[tuple[int, ...], list[Dim]]] = []
-    for place in np.ndindex(array.shape):
-        target: list[Dim] = [_from_start(call, n, x.shape[k]) for k, n in enumerate(place)]
-        target[axis] = _from_start(call, int(array[place]), x.shape[axis])
-        targets.append((place, target))
+    for update_index in np.ndindex(array.shape):
+        target: list[Dim] = [_from_start(call, n, x.shape[k]) for k, n in enumerate(update_index)]
+        target[axis] = _from_start(call, int(array[update_index]), x.shape[axis])
+        targets.append((update_index, target))
 
     def read(indices: Indices) -> Element:
         pairs: list[_Update] = [
-            ([*zip(indices, target, strict=True)], list(place)) for place, target in targets
+            ([*zip(indices, target, strict=True)], list(update_index))
+            for update_index, target in targets
         ]
         return _replaced(call, pairs, updates, lambda: x.at(indices))
 
@@ -241,10 +243,10 @@ def _constant_indices(call: Call) -> np.ndarray[Any, Any] | None:
 
 def _from_start(call: Call, index: int, size: Dim) -> Dim:
     """An index counted from the start; raises `Impossible` for one out of range."""
-    place = index + size if index < 0 else index
-    if not (call.case.decide(place) and call.case.decide(size - 1 - place)):
+    from_start = index + size if index < 0 else index
+    if not (call.case.decide(from_start) and call.case.decide(size - 1 - from_start)):
         raise Impossible
-    return place
+    return from_start
 
 
 def _replaced(
@@ -254,14 +256,14 @@ def _replaced(
     otherwise: Callable[[], Element],
 ) -> Element:
     """The last update whose indices are equal, else the element itself."""
-    for count, (equalities, place) in reversed([*enumerate(pairs)]):
+    for count, (equalities, update_index) in reversed([*enumerate(pairs)]):
         distances = [distance for a, b in equalities for distance in (a - b, b - a)]
         answers = [call.case.is_at_least_zero(distance) for distance in distances]
         if all(answers):
-            return updates.at(place)
+            return updates.at(update_index)
         if any(answer is False for answer in answers):
             continue
-        return _chosen(call, distances, updates, place, pairs[:count], otherwise)
+        return _chosen(call, distances, updates, update_index, pairs[:count], otherwise)
     return otherwise()
 
 
@@ -269,17 +271,17 @@ def _chosen(
     call: Call,
     distances: Sequence[Dim],
     updates: Tensor,
-    place: Sequence[Dim],
+    update_index: Sequence[Dim],
     rest: Sequence[_Update],
     otherwise: Callable[[], Element],
 ) -> Element:
-    """The update at ``place`` if all distances are at least 0, else an update of ``rest``."""
+    """The update at an index if all distances are at least 0, else an update of ``rest``."""
     if not distances:
-        return updates.at(place)
+        return updates.at(update_index)
     return choose(
         call.case,
         distances[0],
-        lambda: _chosen(call, distances[1:], updates, place, rest, otherwise),
+        lambda: _chosen(call, distances[1:], updates, update_index, rest, otherwise),
         lambda: _replaced(call, rest, updates, otherwise),
     )
 
@@ -312,7 +314,8 @@ def arg_max(call: Call) -> Tensor | None:
     """The index of the greatest element along an axis; over real numbers, ArgMin is ArgMax of the
     negated elements.
 
-    Its argument is the sum of all elements, each tagged with its index.
+    Represented as an uninterpreted function of one argument: the sum of all elements along the
+    axis, each tagged with its index.
     """
     x, name = call.operand(0), call.node.op_type
     if not is_float(x.dtype):

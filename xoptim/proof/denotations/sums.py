@@ -14,7 +14,7 @@ from xoptim.facts.dtypes import is_float
 from xoptim.proof.calls import Call, axis_within, denotes, is_arithmetic
 from xoptim.proof.denotations.movement import number_of, permuted
 from xoptim.proof.elements import Element, function, inverse, of_dim
-from xoptim.proof.indices import Case, Unproved
+from xoptim.proof.indices import CaseFacts, Unproved
 from xoptim.proof.kinds import MASKED
 from xoptim.proof.laws import exponential, logarithm, root
 from xoptim.proof.tensors import (
@@ -39,7 +39,7 @@ def is_covered(call: Call, *places: int) -> bool:
 
 
 def contracted(
-    case: Case, labels: Sequence[str], result: str, operands: Sequence[Tensor]
+    case: CaseFacts, labels: Sequence[str], result: str, operands: Sequence[Tensor]
 ) -> Tensor:
     """The sum of products over the labels that the result lacks (as in Einsum).
 
@@ -79,7 +79,7 @@ def real(value: Element) -> Element:
 
 
 def _summed(
-    case: Case,
+    case: CaseFacts,
     labels: Sequence[str],
     places: dict[str, Dim],
     sizes: dict[str, Dim],
@@ -103,7 +103,7 @@ def matmul(call: Call) -> Tensor | None:
     return multiplied(call.case, call.operand(0), call.operand(1))
 
 
-def multiplied(case: Case, a: Tensor, b: Tensor) -> Tensor:
+def multiplied(case: CaseFacts, a: Tensor, b: Tensor) -> Tensor:
     """The product of two stacks of matrices, or of a vector and a stack."""
     batch = ascii_letters[: max(a.rank, b.rank, 2) - 2]
     first = batch[len(batch) - a.rank + 2 :] + "YZ" if a.rank > 1 else "Z"
@@ -227,7 +227,12 @@ def _reduced_axes(call: Call, x: Tensor) -> list[int]:
 
 
 def summed_over(
-    case: Case, x: Tensor, axes: Sequence[int], *, keeps: bool, change: Callable[[Element], Element]
+    case: CaseFacts,
+    x: Tensor,
+    axes: Sequence[int],
+    *,
+    keeps: bool,
+    change: Callable[[Element], Element],
 ) -> Tensor:
     """The sum of a function of the elements over some axes.
 
@@ -290,7 +295,7 @@ def reduce_without_laws(call: Call) -> Tensor | None:
     return collected(call.case, x, removed, name, keeps=keeps)
 
 
-def collected(case: Case, x: Tensor, axes: Sequence[int], name: str, *, keeps: bool) -> Tensor:
+def collected(case: CaseFacts, x: Tensor, axes: Sequence[int], name: str, *, keeps: bool) -> Tensor:
     """A function of all elements along axes, by the name of the operator that reduces them.
 
     Its argument is the sum of all elements, each tagged by `marked`: their order does not matter.
@@ -315,7 +320,7 @@ def global_average(call: Call) -> Tensor | None:
     return mean_over(call.case, x, [*range(2, x.rank)])
 
 
-def mean_over(case: Case, x: Tensor, axes: Sequence[int]) -> Tensor:
+def mean_over(case: CaseFacts, x: Tensor, axes: Sequence[int]) -> Tensor:
     """The mean over axes, which stay with size 1."""
     share = inverse(of_dim(product(x.shape[axis] for axis in axes)))
     return summed_over(case, x, axes, keeps=True, change=lambda e: e * share)
@@ -331,7 +336,7 @@ def softmax(call: Call) -> Tensor | None:
     return softmax_of(call.case, call.operand(0), axis, flattens=flattens)
 
 
-def softmax_of(case: Case, x: Tensor, axis: int, *, flattens: bool) -> Tensor:
+def softmax_of(case: CaseFacts, x: Tensor, axis: int, *, flattens: bool) -> Tensor:
     """Softmax along an axis, or along all axes from one on."""
     place = axis_within(axis, x.rank)
     if not flattens:
@@ -347,7 +352,7 @@ def log_softmax(call: Call) -> Tensor | None:
     return None if result is None else result.mapped(logarithm)
 
 
-def _softmax_along(case: Case, x: Tensor, axis: int) -> Tensor:
+def _softmax_along(case: CaseFacts, x: Tensor, axis: int) -> Tensor:
     powers = x.mapped(masked_exponential)
     sums = summed_over(case, powers, [axis], keeps=True, change=lambda e: e)
     return Tensor(
@@ -402,7 +407,7 @@ def instance_normalization(call: Call) -> Tensor | None:
 
 
 def normalized(
-    case: Case, x: Tensor, axes: Sequence[int], epsilon: Element, *, is_centered: bool = True
+    case: CaseFacts, x: Tensor, axes: Sequence[int], epsilon: Element, *, is_centered: bool = True
 ) -> Tensor:
     """Elements, less their mean if ``is_centered``, divided by their root mean square."""
     centered = x

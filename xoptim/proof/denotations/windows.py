@@ -12,7 +12,7 @@ from xoptim.proof.calls import Call, denotes, settled_tensor
 from xoptim.proof.denotations.movement import number_of
 from xoptim.proof.denotations.sums import collected, is_covered, marked, real
 from xoptim.proof.elements import ONE, ZERO, Element, function, inverse, of_dim
-from xoptim.proof.indices import Case, Unproved
+from xoptim.proof.indices import CaseFacts, Unproved
 from xoptim.proof.laws import power_of
 from xoptim.proof.tensors import Indices, Tensor, require_equal, require_vector, total, where_inside
 
@@ -35,7 +35,9 @@ class Window:
     high: Sequence[int]
     reaches_beyond: bool = False
 
-    def summed(self, case: Case, sizes: Sequence[Dim], start: Indices, compute: Compute) -> Element:
+    def summed(
+        self, case: CaseFacts, sizes: Sequence[Dim], start: Indices, compute: Compute
+    ) -> Element:
         """The sum over all positions of the window that are in the image, for one result."""
 
         def along(axis: int, place: list[Dim], offset: list[Dim]) -> Element:
