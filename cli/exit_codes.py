@@ -14,8 +14,8 @@ BAD_USAGE: Final = 2
 NOT_VERIFIED: Final = 3
 UNAVAILABLE: Final = 3
 """The execution provider of a target is missing or finds no device."""
-# As in the shell: 128 plus the number of SIGINT, SIGPIPE and SIGTERM. `Ended` has the codes of all
-# signals.
+# As in the shell: 128 plus the number of SIGINT, SIGPIPE and SIGTERM. `EndRequested` has the codes
+# of all signals.
 INTERRUPTED: Final = 130
 UNREAD: Final = 141
 TERMINATED: Final = 143

@@ -8,8 +8,8 @@ from typing import Final
 from xoptim.api.advice import Advice, on_command_line
 from xoptim.system.crashes import WATCH
 from xoptim.system.journal import JOURNAL
-from xoptim.system.machine import ChildEnd, end_of_child, signal_name
-from xoptim.system.signals import Ended
+from xoptim.system.machine import ChildEnd, continue_in_child, signal_name
+from xoptim.system.signals import EndRequested
 
 _MAX_SECONDS: Final = 5.0
 """Seconds that a command has to end after a signal: a kernel of onnxruntime may never return."""
@@ -47,7 +47,7 @@ def supervised(command: Callable[[], None]) -> int | None:
     """
     WATCH.share()
     JOURNAL.share()
-    child = end_of_child(_MAX_SECONDS, _begins_anew)
+    child = continue_in_child(_MAX_SECONDS, _begins_anew)
     if child is None:
         command()
         return None
@@ -55,7 +55,7 @@ def supervised(command: Callable[[], None]) -> int | None:
         return child.code
     JOURNAL.clean()
     if child.asked:
-        end = Ended(child.asked)
+        end = EndRequested(child.asked)
         _say(f"error: {end.word}; {JOURNAL.outcome()}")
         return end.code
     name, last = signal_name(-child.code), WATCH.last()

@@ -19,7 +19,7 @@ from xoptim import XoptimError, __version__
 from xoptim.api.advice import on_command_line
 from xoptim.diagnose.explanation import similar, wants_log
 from xoptim.system.journal import JOURNAL
-from xoptim.system.signals import ENDING, Ended
+from xoptim.system.signals import ENDING, EndRequested
 from xoptim.system.threads import any_abandoned
 
 from .commands import COMMANDS, GROUPS
@@ -205,7 +205,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     try:
-        with ENDING.insistently():
+        with ENDING.reraised():
             result: Any = xopt.main(
                 args=arguments, prog_name="xopt", complete_var=VARIABLE, standalone_mode=False
             )
@@ -223,7 +223,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _say(str(error), BAD_USAGE)
     except OSError as error:
         return _say(_reason(error), BAD_USAGE)
-    except Ended as end:
+    except EndRequested as end:
         return _end(end)
     except MemoryError:
         # The traceback of the error refers to large objects: free memory after this block only.
@@ -244,13 +244,13 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _say(message: str, code: int) -> int:
-    ENDING.never()
+    ENDING.ignore()
     say(f"xopt: error: {readable(' '.join(message.split()))}", err=True)
     return code
 
 
-def _end(end: Ended) -> int:
-    ENDING.never()
+def _end(end: EndRequested) -> int:
+    ENDING.ignore()
     JOURNAL.clean()
     return _say(f"{end.word}; {JOURNAL.outcome()}", end.code)
 
@@ -280,9 +280,9 @@ def main() -> None:
         ENDING.by_exception()
         MEMORY_BOUND.set()
         code = run()
-    except Ended as end:
+    except EndRequested as end:
         code = _end(end)
-    ENDING.never()
+    ENDING.ignore()
     try:
         sys.stdout.flush()
     except BrokenPipeError:

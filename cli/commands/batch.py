@@ -12,7 +12,7 @@ from xoptim import batch
 from xoptim.batching import BatchOptions, BatchReport, BatchStep, Record
 from xoptim.batching.store import RESULTS
 from xoptim.diagnose.explanation import StageProgress, bytes_text
-from xoptim.system.signals import Ended
+from xoptim.system.signals import EndRequested
 from xoptim.verification import library_file
 
 from ..exit_codes import INTERRUPTED
@@ -112,9 +112,9 @@ def batch_command(
     try:
         with display.progress:
             report = batch(models, choices.output, options, on_step=display.show)
-    except (KeyboardInterrupt, Ended) as end:
+    except (KeyboardInterrupt, EndRequested) as end:
         word, code = (
-            (end.word, end.code) if isinstance(end, Ended) else ("interrupted", INTERRUPTED)
+            (end.word, end.code) if isinstance(end, EndRequested) else ("interrupted", INTERRUPTED)
         )
         say(f"xopt: error: {word}; {display.state}; run the same command to resume", err=True)
         return code

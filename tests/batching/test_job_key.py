@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import parse
 from xoptim.batching import BatchOptions
-from xoptim.batching.job import content_key, inputs_of
+from xoptim.batching.job import content_key, model_files
 
 
 def external(folder: Path) -> Path:
@@ -25,20 +25,20 @@ def external(folder: Path) -> Path:
 
 def test_files_of_a_model(tmp_path: Path) -> None:
     model = external(tmp_path)
-    assert inputs_of(model) == [model, tmp_path / "m.bin"]
+    assert model_files(model) == [model, tmp_path / "m.bin"]
     (tmp_path / "m.bin").unlink()
-    assert inputs_of(model) == [model]
+    assert model_files(model) == [model]
     model.write_bytes(b"damaged")
-    assert inputs_of(model) == [model]
+    assert model_files(model) == [model]
 
 
 def test_times_and_places_do_not_count(tmp_path: Path) -> None:
     model = external(tmp_path)
     options = BatchOptions(jobs=2, timeout=3)
-    before = content_key(inputs_of(model), options)
+    before = content_key(model_files(model), options)
     os.utime(model, (0, 0))
     moved = model.rename(tmp_path / "n.onnx")
-    assert content_key(inputs_of(moved), BatchOptions(scheduler="tcp://x")) == before
+    assert content_key(model_files(moved), BatchOptions(scheduler="tcp://x")) == before
 
 
 def test_contents_options_and_versions_count(
@@ -49,10 +49,10 @@ def test_contents_options_and_versions_count(
     (data / "input_0.pb").write_text("a")
     rules.write_text("a")
     options = BatchOptions(files=(rules, data))
-    keys = [content_key(inputs_of(model), options)]
+    keys = [content_key(model_files(model), options)]
 
     def again(changed: BatchOptions = options) -> None:
-        keys.append(content_key(inputs_of(model), changed))
+        keys.append(content_key(model_files(model), changed))
 
     again(BatchOptions(files=(rules, data), arguments=("--inline",)))
     again(BatchOptions(files=(rules, data), memory=10**9))

@@ -20,7 +20,7 @@ from tests.support import parse, values_in
 from xoptim.batching import BatchError, BatchOptions, BatchStep
 from xoptim.batching.store import RESULTS, Store
 from xoptim.cli.main import run
-from xoptim.system.machine import CAN_COPY
+from xoptim.system.machine import CAN_FORK
 
 pytestmark = pytest.mark.usefixtures("fake_command")
 FAST = BatchOptions(jobs=4)
@@ -224,7 +224,7 @@ def test_the_bytes_are_those_of_one_model_alone(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not CAN_COPY, reason="processes are not copied")
+@pytest.mark.skipif(not CAN_FORK, reason="processes are not copied")
 def test_a_process_that_is_kept_gives_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,7 +238,7 @@ def test_a_process_that_is_kept_gives_the_same(
     (tmp_path / "in/c.onnx").write_text("no model")
     one_each = BatchOptions(jobs=1, arguments=("--strict",))
     kept = xoptim.batch(tmp_path / "in", tmp_path / "kept", one_each)
-    monkeypatch.setattr("xoptim.batching.running.CAN_COPY", False)
+    monkeypatch.setattr("xoptim.batching.running.CAN_FORK", False)
     alone = xoptim.batch(tmp_path / "in", tmp_path / "alone", one_each)
     assert [replace(record, seconds=0) for record in kept.records] == [
         replace(record, seconds=0) for record in alone.records

@@ -9,8 +9,8 @@ import pytest
 
 from xoptim.batching import workers
 from xoptim.batching.workers import Workers, run_command
-from xoptim.system.machine import CAN_COPY
-from xoptim.system.supervised import Ended
+from xoptim.system.machine import CAN_FORK
+from xoptim.system.supervised import CommandResult
 
 REAL = workers.CODE
 ONE = "import json, sys; memory, text = json.loads(sys.stdin.readline()); exec(text)"
@@ -28,7 +28,7 @@ for line in sys.stdin:
     os.write(int(sys.argv[1]), str(code).encode())
 """
 """The same in a process that goes on."""
-copies = pytest.mark.skipif(not CAN_COPY, reason="processes are not copied")
+copies = pytest.mark.skipif(not CAN_FORK, reason="processes are not copied")
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers]:
         yield processes
 
 
-def run(processes: Workers, text: str, timeout: float | None = None) -> Ended:
+def run(processes: Workers, text: str, timeout: float | None = None) -> CommandResult:
     return processes.run([text], timeout=timeout, memory=None, is_needed=lambda: True)
 
 

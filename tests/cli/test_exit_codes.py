@@ -14,7 +14,7 @@ from tests.meta.sources import ROOT
 from xoptim import VerificationReport
 from xoptim.cli.commands import COMMANDS
 from xoptim.cli.exit_codes import MEANINGS, code_of
-from xoptim.system.signals import Ended
+from xoptim.system.signals import EndRequested
 from xoptim.verification.judging.report import Cause, Status
 
 HEAD = "agraph (float[n,4] x) => (float[n,4] y)"
@@ -62,7 +62,7 @@ WORDS: dict[int, tuple[str, ...]] = {
     2: ("stats", "missing.onnx"),
     3: ("verify", "unknown.onnx", "unknown.onnx"),
 }
-ERRORS = {130: KeyboardInterrupt(), 141: BrokenPipeError(), 143: Ended(signal.SIGTERM)}
+ERRORS = {130: KeyboardInterrupt(), 141: BrokenPipeError(), 143: EndRequested(signal.SIGTERM)}
 """What ends a command from outside, by exit code."""
 
 

@@ -159,15 +159,15 @@ def test_an_exception_that_a_library_catches_is_raised_again() -> None:
     """As extensions do that are being imported."""
     code = (
         "import signal\n"
-        "from xoptim.system.signals import ENDING, Ended\n"
+        "from xoptim.system.signals import ENDING, EndRequested\n"
         "ENDING.at_once(print); ENDING.by_exception()\n"
         "try:\n"
-        "    with ENDING.insistently():\n"
+        "    with ENDING.reraised():\n"
         "        try:\n"
         "            signal.raise_signal(signal.SIGTERM)\n"
         "        except BaseException:\n"
         "            raise ImportError('initialization failed')\n"
-        "except Ended as end:\n"
+        "except EndRequested as end:\n"
         "    print(end.word, end.code)"
     )
     done = subprocess.run(
@@ -206,14 +206,14 @@ def test_an_exception_that_python_ignores_is_raised_again() -> None:
     """As in a destructor, or a callback of a weak reference."""
     code = (
         "import signal, time\n"
-        "from xoptim.system.signals import ENDING, Ended\n"
+        "from xoptim.system.signals import ENDING, EndRequested\n"
         "ENDING.at_once(print); ENDING.by_exception()\n"
         "class Swallows:\n"
         "    def __del__(self): signal.raise_signal(signal.SIGTERM); time.sleep(0)\n"
         "try:\n"
         "    Swallows()\n"
         "    time.sleep(60)\n"
-        "except Ended as end:\n"
+        "except EndRequested as end:\n"
         "    print(end.word, end.code)"
     )
     done = subprocess.run(

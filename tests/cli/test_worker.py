@@ -15,7 +15,7 @@ import pytest
 from tests.support import parse
 from xoptim.batching import workers
 from xoptim.batching.workers import Workers
-from xoptim.system.supervised import Ended
+from xoptim.system.supervised import CommandResult
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="copies and limits of Linux")
 CODE = """
@@ -41,7 +41,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers]:
 
 def run(
     processes: Workers, text: str, timeout: float | None = None, memory: int | None = None
-) -> Ended:
+) -> CommandResult:
     return processes.run([text], timeout=timeout, memory=memory, is_needed=lambda: True)
 
 

@@ -2,11 +2,11 @@ import sys
 
 import pytest
 
-from xoptim.system.crashes import WATCH, Crash, Watch
+from xoptim.system.crashes import WATCH, Watch, Work
 
 
 def test_sizes_that_need_not_be_tried_again() -> None:
-    crash = Crash("verifying", "k", {"batch": 2, "seq": 4}, is_trial=True, signal="SIGFPE")
+    crash = Work("verifying", "k", {"batch": 2, "seq": 4}, is_trial=True, signal="SIGFPE")
     assert crash.covers({"batch": 2, "seq": 4})
     assert crash.covers({"batch": 1, "seq": 0, "other": 9})
     assert not crash.covers({"batch": 3, "seq": 1})
@@ -19,12 +19,12 @@ def test_sizes_that_need_not_be_tried_again() -> None:
 def test_what_is_read_is_what_was_done_last() -> None:
     watch = Watch()
     assert not watch.is_active
-    assert watch.last() == Crash()
+    assert watch.last() == Work()
     watch.share()
     watch.note("verifying")
     with watch.at({"n": 3}, is_trial=True), watch.doing("k"):
-        assert watch.last() == Crash("verifying", "k", {"n": 3}, True)
-    assert watch.last() == Crash("verifying")
+        assert watch.last() == Work("verifying", "k", {"n": 3}, True)
+    assert watch.last() == Work("verifying")
     watch.note("x" * 10_000)
     with watch.doing("k" * 100_000):
         assert watch.last().key == ""
@@ -34,4 +34,4 @@ def test_what_is_read_is_what_was_done_last() -> None:
 def test_nothing_is_noted_without_a_reader() -> None:
     assert not WATCH.is_active
     with WATCH.doing("k"):
-        assert WATCH.last() == Crash()
+        assert WATCH.last() == Work()

@@ -111,9 +111,9 @@ def test_a_limit_of_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
 @on_linux
 def test_a_copy_that_crashes_is_replaced() -> None:
     code = (
-        "import os, sys; from xoptim.system.machine import continue_in_copy\n"
+        "import os, sys; from xoptim.system.machine import continue_in_fork\n"
         "crashes = []\n"
-        "if continue_in_copy(crashes.append): os._exit((3, 4, 0)[len(crashes)])\n"
+        "if continue_in_fork(crashes.append): os._exit((3, 4, 0)[len(crashes)])\n"
         "print(crashes)"
     )
     assert (
@@ -127,7 +127,8 @@ def test_a_copy_that_crashes_is_replaced() -> None:
 @on_linux
 @pytest.mark.parametrize(("end", "code"), [("os._exit(7)", 7), ("os.kill(os.getpid(), 9)", -9)])
 def test_the_end_of_a_child(end: str, code: int) -> None:
-    text = "import os; from xoptim.system.machine import end_of_child\ncode = end_of_child(5)\n"
+    text = "import os; from xoptim.system.machine import continue_in_child\n"
+    text += "code = continue_in_child(5)\n"
     text += f"if code is None: {end}\nprint(code.code)"
     done = subprocess.run(
         [sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=300
@@ -138,11 +139,11 @@ def test_the_end_of_a_child(end: str, code: int) -> None:
 @on_linux
 def test_no_child_next_to_threads() -> None:
     """Whether they are Python's or a library's: they would receive the signals of this process."""
-    text = "import threading, _thread, time; from xoptim.system.machine import end_of_child\n"
+    text = "import threading, _thread, time; from xoptim.system.machine import continue_in_child\n"
     text += (
         "_thread.start_new_thread(time.sleep, (300,))\n"
         "assert threading.active_count() == 1\n"
-        "print(end_of_child(5), flush=True)"
+        "print(continue_in_child(5), flush=True)"
     )
     done = subprocess.run(
         [sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=300
@@ -154,8 +155,8 @@ def test_systems_without_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "fork", raising=False)
     for platform in ("darwin", "win32"):
         monkeypatch.setattr(sys, "platform", platform)
-        assert processes.continue_in_copy(lambda _: None)
-        assert processes.end_of_child(5) is None
+        assert processes.continue_in_fork(lambda _: None)
+        assert processes.continue_in_child(5) is None
 
 
 def test_output_of_libraries_is_dropped(capfd: pytest.CaptureFixture[str]) -> None:

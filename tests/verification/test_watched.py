@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.support import parse
-from xoptim.system.crashes import WATCH, Crash, Watch
+from xoptim.system.crashes import WATCH, Watch, Work
 from xoptim.verification import RunError, Session, VerificationOptions, verify_models
 from xoptim.verification.runs.session_settings import SessionSettings
 from xoptim.verification.runs.watched import digest_of, mark_of
@@ -26,7 +26,7 @@ def _is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_sizes_that_ended_the_process_are_left_out() -> None:
     usual = verify_models(BEFORE, AFTER)
     assert {run.dims["n"] for run in usual.runs} >= {1, 2}
-    WATCH.crashes.append(Crash("", "k", {"n": 2}, True, "SIGFPE"))
+    WATCH.crashes.append(Work("", "k", {"n": 2}, True, "SIGFPE"))
     report = verify_models(BEFORE, AFTER)
     assert report.ok
     assert min(run.dims["n"] for run in report.runs) > 2
@@ -38,7 +38,7 @@ def test_a_run_of_the_other_model_that_ended_the_process_is_a_difference() -> No
     values = {"x": np.ones(3, np.float32)}
     settings = VerificationOptions(feeds=values).settings
     key = f"run {mark_of(AFTER, settings)} {digest_of(values)}"
-    WATCH.crashes.append(Crash("", key, {"n": 3}, False, "SIGSEGV"))
+    WATCH.crashes.append(Work("", key, {"n": 3}, False, "SIGSEGV"))
     report = verify_models(BEFORE, AFTER, VerificationOptions(feeds=values))
     assert report.status == "different"
     assert "(SIGSEGV)" in report.reason
@@ -55,7 +55,7 @@ def test_models_and_values_differ_in_their_keys() -> None:
 
 
 def test_a_run_notes_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Crash] = []
+    seen: list[Work] = []
     plain = Session._results
 
     def results(self: Session, feeds, limit):  # type: ignore[no-untyped-def]
@@ -67,12 +67,12 @@ def test_a_run_notes_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {"n": 5} in [crash.sizes for crash in seen if crash.is_trial]
     assert all(crash.key for crash in seen)
     assert WATCH.last().key == ""
-    WATCH.crashes.append(Crash("", seen[0].key, {}, False, "SIGABRT"))
+    WATCH.crashes.append(Work("", seen[0].key, {}, False, "SIGABRT"))
     with pytest.raises(RunError, match="SIGABRT"):
         Session(BEFORE, VerificationOptions().settings).run(_values(seen[0]))
 
 
-def _values(crash: Crash) -> dict[str, np.ndarray]:
+def _values(crash: Work) -> dict[str, np.ndarray]:
     """The values of the first run, which its key identifies."""
     from xoptim.verification import run_reference
 

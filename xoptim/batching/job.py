@@ -1,5 +1,6 @@
-"""The optimization of one model in its own process, which is skipped if its files, the options and
-the versions of packages are unchanged.
+"""Optimize one model in its own process.
+
+A model is skipped if its files, the options and the package versions are unchanged.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from xoptim.graph.data_file import external_files
 from xoptim.graph.load import read_proto
 from xoptim.system.machine import end_text
 from xoptim.system.reading import open_file
-from xoptim.system.supervised import Ended
+from xoptim.system.supervised import CommandResult
 from xoptim.system.versions import package_version
 from xoptim.verification.judging.report import gap_text
 from xoptim.verification.runs.session import ort
@@ -50,7 +51,7 @@ def versions() -> dict[str, str]:
     return dict(sorted({**packs, **main_packages}.items()))
 
 
-def inputs_of(model: Path) -> list[Path]:
+def model_files(model: Path) -> list[Path]:
     """The files of a model: its own, and the existing files of its external data.
 
     A model that cannot be read has its own file only: the command reports the reason.
@@ -62,7 +63,7 @@ def inputs_of(model: Path) -> list[Path]:
     return [model, *data]
 
 
-def content_key(inputs: Iterable[Path], options: BatchOptions) -> str:
+def content_key(paths: Iterable[Path], options: BatchOptions) -> str:
     """The hash of the content of files, of the options that determine the result, and of versions.
 
     The memory limit counts, since it changes how models that exceed it are verified. Raises OSError
@@ -74,7 +75,7 @@ def content_key(inputs: Iterable[Path], options: BatchOptions) -> str:
         [*options.arguments],
         options.memory_limit,
         [*debug.drop, debug.keep, debug.step],
-        [sha256(path) for path in inputs],
+        [sha256(path) for path in paths],
         [[str(path), *_contents(path)] for path in options.files],
     ]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
@@ -140,11 +141,11 @@ class JobAttempt:
     record: Record  # the outcome of the model
     folder: Path | None = None  # the folder with the files of the result
     files: tuple[str, ...] = ()  # their names, the model last
-    inputs: tuple[Path, ...] = ()  # the files of the model
+    model_files: tuple[Path, ...] = ()  # the files of the model, see `model_files`
     was_done: bool = False  # whether the model was skipped: done by an earlier run, and unchanged
 
 
-def perform(job: Job, run: Callable[..., Ended] = run_command) -> JobAttempt:
+def perform(job: Job, run: Callable[..., CommandResult] = run_command) -> JobAttempt:
     """Optimize the model of a job unless it is done; ``run`` is `run_command` or `Workers.run`.
 
     Never raises: one model must not stop the others.
@@ -159,10 +160,10 @@ def perform(job: Job, run: Callable[..., Ended] = run_command) -> JobAttempt:
         return job.failed(" ".join(str(error).split()) or type(error).__name__)
 
 
-def _perform(job: Job, run: Callable[..., Ended]) -> JobAttempt:
-    inputs = inputs_of(job.model)
+def _perform(job: Job, run: Callable[..., CommandResult]) -> JobAttempt:
+    paths = model_files(job.model)
     try:
-        key = content_key(inputs, job.options)
+        key = content_key(paths, job.options)
     except OSError as error:
         path = error.filename or str(job.model)  # a read that fails has no name
         raise XoptimError(f"cannot read {path!r}: {error.strerror}") from error
@@ -177,7 +178,7 @@ def _perform(job: Job, run: Callable[..., Ended]) -> JobAttempt:
         return JobAttempt(earlier_record, was_done=True)
     folder = Path(tempfile.mkdtemp(dir=job.workspace))
     target = folder / Path(job.name).name
-    words = [
+    arguments = [
         "--no-config",
         "optimize",
         *job.options.arguments,
@@ -188,7 +189,7 @@ def _perform(job: Job, run: Callable[..., Ended]) -> JobAttempt:
         str(job.model),
     ]
     outcome = run(
-        words,
+        arguments,
         timeout=job.options.timeout,
         memory=job.options.memory_limit,
         is_needed=job.marker.exists,
@@ -201,7 +202,7 @@ def _perform(job: Job, run: Callable[..., Ended]) -> JobAttempt:
     )
     parent = Path(job.name).parent
     digests = {(parent / name).as_posix(): sha256(folder / name) for name in files}
-    return JobAttempt(replace(record, written=digests), folder, tuple(files), tuple(inputs))
+    return JobAttempt(replace(record, written=digests), folder, tuple(files), tuple(paths))
 
 
 def _is_intact(job: Job, record: Record) -> bool:
@@ -210,7 +211,7 @@ def _is_intact(job: Job, record: Record) -> bool:
     return all(path.is_file() and sha256(path) == digest for path, digest in digests.items())
 
 
-def _record_of(job: Job, outcome: Ended) -> Record:
+def _record_of(job: Job, outcome: CommandResult) -> Record:
     """The record of a process that has ended."""
     record = Record(
         model=str(job.model), output=job.name, status="crashed", seconds=round(outcome.seconds, 3)

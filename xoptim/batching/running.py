@@ -14,7 +14,7 @@ from xoptim.batching.options import BatchOptions
 from xoptim.batching.record import BatchError, BatchReport, BatchStep, is_text
 from xoptim.batching.store import Store
 from xoptim.batching.workers import Workers, run_command
-from xoptim.system.machine import CAN_COPY
+from xoptim.system.machine import CAN_FORK
 from xoptim.system.reading import read_file
 
 _SUFFIX: Final = ".onnx"
@@ -179,7 +179,7 @@ def run_here(jobs: Sequence[Job], count: int) -> Generator[JobAttempt]:
     processes.
     """
     with closing(Workers()) as workers, ThreadPoolExecutor(count) as pool:
-        run = workers.run if CAN_COPY and len(jobs) > count else run_command
+        run = workers.run if CAN_FORK and len(jobs) > count else run_command
         try:
             for future in as_completed([pool.submit(perform, job, run) for job in jobs]):
                 yield future.result()

@@ -134,7 +134,7 @@ class Store:
                 "leads there"
             )
         target = self.folder / attempt.record.output
-        inputs = {os.path.realpath(path) for path in attempt.inputs}
+        inputs = {os.path.realpath(path) for path in attempt.model_files}
         for name in attempt.files:
             if os.path.realpath(target.with_name(name)) in inputs:
                 raise BatchError(f"{str(target.with_name(name))!r} holds weights of the input")
@@ -145,8 +145,8 @@ class Store:
 
 
 def _is_inside(folder: Path, name: str) -> bool:
-    """Whether a result may have a name: a relative path without ``..`` that, with all links
-    resolved, stays in the folder, and that is no file of the batch itself.
+    """Whether ``name`` is allowed for a result: a relative path without ``..`` that stays in the
+    folder with all links resolved, and is no file of the batch itself.
     """
     path = Path(name)
     if (
@@ -177,10 +177,11 @@ def _lock_file(path: Path, output: Path) -> int:
 
 
 def _read(folder: Path) -> dict[str, Record]:
-    """The records of a folder by their result, the last one of each.
+    """The last record of each result in ``results.jsonl``, by the name of the result
+    (`Record.output`).
 
     A line that a killed run cut off is skipped. One warning is logged about all other lines that
-    are no records, or name files outside the folder.
+    are not records, or name files outside the folder.
     """
     path = folder / RESULTS
     records: dict[str, Record] = {}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from typing import Final
 
-from xoptim.system.supervised import Ended, Supervised
+from xoptim.system.supervised import CommandResult, Supervised
 
 CODE: Final = "import sys; from xoptim.cli.worker import main; main(sys.argv[1:])"
 _MAX_ANSWER_BYTES: Final = 16
@@ -47,7 +47,7 @@ class _Worker(Supervised):
 
 
 class Workers:
-    """Processes that are kept for further commands, where a process can be forked."""
+    """A pool of worker processes, each of which runs many commands (Linux only; see `run_here`)."""
 
     def __init__(self) -> None:
         self._idle: list[_Worker] = []
@@ -59,7 +59,7 @@ class Workers:
         timeout: float | None,
         memory: int | None,
         is_needed: Callable[[], bool],
-    ) -> Ended:
+    ) -> CommandResult:
         """Run a command line of ``xopt``; see `run_command`.
 
         Several threads may call this at the same time.
@@ -96,7 +96,7 @@ def run_command(
     timeout: float | None,
     memory: int | None,
     is_needed: Callable[[], bool] = lambda: True,
-) -> Ended:
+) -> CommandResult:
     """Run a command line of ``xopt`` in a process with at most ``memory`` bytes of private memory.
 
     The process is ended after ``timeout`` seconds, or when ``is_needed``, which is called several

@@ -115,7 +115,11 @@ def last_line(errors: IO[bytes]) -> str:
 
 
 def questions_and_answers() -> tuple[IO[bytes], IO[bytes]]:
-    """The streams of a process that answers; what libraries print goes to its error output."""
+    """The streams of questions and of answers, for the process that a `Child` starts.
+
+    Redirects standard output to standard error, so that what libraries print does not mix with the
+    answers.
+    """
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     return sys.stdin.buffer, answers

@@ -17,7 +17,7 @@ _MAX_STEP: Final = 200  # characters of a step
 _MAX_SIZES: Final = 64
 
 
-class Crash(NamedTuple):
+class Work(NamedTuple):
     """The work of a process: of one that runs, or of one that a signal has ended."""
 
     step: str = ""  # the step of the command, for messages
@@ -42,8 +42,8 @@ class Watch:
 
     def __init__(self) -> None:
         self._memory: mmap.mmap | None = None
-        self._work = Crash()
-        self.crashes: list[Crash] = []
+        self._work = Work()
+        self.crashes: list[Work] = []
         """The work that ended earlier processes."""
 
     @property
@@ -59,7 +59,7 @@ class Watch:
 
     def note(self, step: str) -> None:
         """Note the current step."""
-        self._write(Crash(step[:_MAX_STEP]))
+        self._write(Work(step[:_MAX_STEP]))
 
     @contextmanager
     def at(self, sizes: Mapping[str, int], *, is_trial: bool = False) -> Iterator[None]:
@@ -83,26 +83,30 @@ class Watch:
             self._write(outer_work)
 
     def end_of(self, key: str) -> str:
-        """The signal that ended an earlier process at some work; empty for other work."""
+        """The signal that ended an earlier process while it did the work ``key``; empty if none
+        did.
+        """
         return next((crash.signal for crash in self.crashes if crash.key == key), "")
 
     def end_at(self, sizes: Mapping[str, int]) -> str:
-        """The signal that ended an earlier process at a trial of these sizes or larger ones."""
+        """The signal that ended an earlier process at a trial of these sizes or larger ones; empty
+        if none did.
+        """
         return next((crash.signal for crash in self.crashes if crash.covers(sizes)), "")
 
-    def last(self) -> Crash:
+    def last(self) -> Work:
         """The last note."""
         raw = b"" if self._memory is None else self._memory[:].rstrip(b"\0")
         try:
-            return Crash(*json.loads(raw))
+            return Work(*json.loads(raw))
         except (ValueError, TypeError):  # it ended while it wrote
-            return Crash()
+            return Work()
 
-    def _write(self, work: Crash) -> None:
+    def _write(self, work: Work) -> None:
         self._work = work
         if self._memory is not None:
             raw = json.dumps(work).encode()
-            raw = raw if len(raw) <= _MAX_BYTES else json.dumps(Crash(work.step)).encode()
+            raw = raw if len(raw) <= _MAX_BYTES else json.dumps(Work(work.step)).encode()
             self._memory[:] = raw.ljust(_MAX_BYTES, b"\0")
 
 

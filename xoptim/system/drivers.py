@@ -4,7 +4,7 @@ import ctypes
 from pathlib import Path
 from typing import Final
 
-from xoptim.system.machine import set_variable
+from xoptim.system.machine import set_default_variable
 
 DRIVER_VARIABLE: Final = "VK_ICD_FILENAMES"
 """Environment variable with the path of the manifest of a Vulkan driver."""
@@ -29,7 +29,7 @@ def use_software_driver() -> None:
     driver = software_driver()
     if driver is None:
         return
-    set_variable(DRIVER_VARIABLE, str(driver))
+    set_default_variable(DRIVER_VARIABLE, str(driver))
     try:
         ctypes.CDLL(_LOADER)
     except OSError:

@@ -1,5 +1,5 @@
-"""Git without the programs that the configuration of a repository names: an unpacked archive has a
-``.git/config`` of its author.
+"""Run git without the programs that a repository's configuration names (hooks, pager, fsmonitor):
+the ``.git/config`` of an unpacked archive is not trusted.
 """
 
 import os
@@ -40,8 +40,8 @@ def program(name: str) -> str | None:
     return next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), None)
 
 
-def git(folder: Path, *words: str) -> bytes:
-    """The output of a command of git in a folder.
+def git(folder: Path, *args: str) -> bytes:
+    """The output of a git command in a folder.
 
     The command must not convert files, as ``checkout`` and ``cat-file --filters`` do: these run
     filters. Raises `FileNotFoundError` when git is not installed, and
@@ -51,7 +51,7 @@ def git(folder: Path, *words: str) -> bytes:
     if path is None:
         raise FileNotFoundError("git is not installed")
     return subprocess.run(
-        [path, *_COMMAND, "-C", str(folder), *words],
+        [path, *_COMMAND, "-C", str(folder), *args],
         capture_output=True,
         check=True,
         stdin=subprocess.DEVNULL,

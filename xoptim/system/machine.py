@@ -37,15 +37,15 @@ def own_group() -> dict[str, Any]:
 
 
 def start_python(
-    code: str, *words: str, prefix: Sequence[str] = (), **options: Any
+    code: str, *args: str, prefix: Sequence[str] = (), **options: Any
 ) -> subprocess.Popen[bytes]:
-    """Start a process of this Python that runs code with some words as its arguments.
+    """Start a process of this Python that runs code with ``args`` as its command-line arguments.
 
     ``-P`` keeps the process, and ``PYTHONSAFEPATH`` its children, from importing modules of the
     current folder, which may have any name. ``PYTHONPATH`` still counts. ``prefix`` begins the
     command line; ``options`` are the parameters of `subprocess.Popen`.
     """
-    command = [*prefix, this_python(), "-P", "-c", code, *words]
+    command = [*prefix, this_python(), "-P", "-c", code, *args]
     return subprocess.Popen(command, env=environment_with(PYTHONSAFEPATH="1"), **options)
 
 
@@ -64,10 +64,9 @@ def environment_with(**variables: str) -> dict[str, str]:
     return {**os.environ, **variables}
 
 
-def set_variable(name: str, value: str) -> None:
-    """Set a variable of the environment of this process and its children, for a library.
-
-    A variable that is set already keeps its value.
+def set_default_variable(name: str, value: str) -> None:
+    """Set a variable of the environment of this process and its children, unless it is set
+    already.
     """
     os.environ.setdefault(name, value)
 
@@ -93,7 +92,7 @@ def without_output() -> Iterator[None]:
         os.close(nowhere)
 
 
-def filling_memory() -> list[str]:
+def memory_filling_command() -> list[str]:
     """The beginning of a command whose process fills all memory that it allocates with bytes 0x7F
     (GNU's C library).
 
@@ -198,13 +197,13 @@ def release_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-CAN_COPY: Final = sys.platform == "linux"
+CAN_FORK: Final = sys.platform == "linux"
 """Whether a process can continue in a fork: libraries of macOS do not work in forks."""
 
 
 @contextmanager
 def same_signals() -> Iterator[None]:
-    """Restore which signals are blocked: `end_of_child` blocks some in this process."""
+    """Restore the signal mask at the end of the block: `continue_in_child` blocks signals."""
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
         yield
@@ -225,7 +224,7 @@ def end_idle_threads() -> None:
     os.waitpid(pid, 0)
 
 
-def continue_in_copy(on_crash: Callable[[int], None]) -> bool:
+def continue_in_fork(on_crash: Callable[[int], None]) -> bool:
     """Continue in a fork of this process. After a crash, another fork replaces it: no library is
     loaded again.
 
@@ -256,16 +255,16 @@ class ChildEnd(NamedTuple):
     asked: int  # the first signal that was passed on to it, 0 for none
 
 
-def end_of_child(
-    patience: float, goes_on: Callable[[ChildEnd], bool] = lambda _: False
+def continue_in_child(
+    timeout: float, restarts: Callable[[ChildEnd], bool] = lambda _: False
 ) -> ChildEnd | None:
-    """Continue in a child, and wait for its end in this process, which passes signals on.
+    """Fork, continue in the child, and wait for it in this process, which passes signals on.
 
     The child ends with this process.
 
     Args:
-        patience: seconds that the child has to end after a signal; then it is killed.
-        goes_on: whether another child follows one that ended so.
+        timeout: seconds that the child has to end after a signal; then it is killed.
+        restarts: whether another child follows one with this end.
 
     Returns:
         The end of the last child; ``None`` in a child, and in this process if no child is started.
@@ -289,13 +288,16 @@ def end_of_child(
             ctypes.CDLL(None).prctl(_DEATH, signal.SIGTERM)
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             return None
-        end = _end_of(child, watched, patience)
-        if not goes_on(end):
+        end = _end_of(child, watched, timeout)
+        if not restarts(end):
             return end
 
 
-def _end_of(child: int, watched: Collection[int], patience: float) -> ChildEnd:
-    """Wait for the end of a child; other watched signals are passed on to it."""
+def _end_of(child: int, watched: Collection[int], timeout: float) -> ChildEnd:
+    """Wait for the end of a child; other watched signals are passed on to it.
+
+    It is killed if it has not ended ``timeout`` seconds after such a signal.
+    """
     pid = status = asked = 0
     deadline = math.inf
     while not pid:
@@ -309,7 +311,7 @@ def _end_of(child: int, watched: Collection[int], patience: float) -> ChildEnd:
             pid, status = os.waitpid(child, os.WNOHANG)
         else:
             asked = asked or info.si_signo
-            deadline = min(deadline, time.monotonic() + patience)
+            deadline = min(deadline, time.monotonic() + timeout)
             if info.si_code <= 0:  # signals of a terminal also reach the child
                 os.kill(child, info.si_signo)
     return ChildEnd(os.waitstatus_to_exitcode(status), asked)

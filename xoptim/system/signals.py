@@ -34,7 +34,7 @@ def _not_ignored() -> list[signal.Signals]:
     return [s for s in _SIGNALS if signal.getsignal(s) is not signal.SIG_IGN]
 
 
-class Ended(BaseException):
+class EndRequested(BaseException):
     """The process received a signal that asks it to end.
 
     Raised so that no half-written file remains.
@@ -60,30 +60,30 @@ class Ending:
 
     def __init__(self) -> None:
         self._watched: list[signal.Signals] = []
-        self._raised: Ended | None = None
+        self._raised: EndRequested | None = None
 
     def at_once(self, report: Callable[[str], None]) -> None:
-        """At a signal, report `Ended.word` and end at once: nothing has been written yet."""
+        """At a signal, report `EndRequested.word` and end at once: nothing has been written yet."""
         self._watched = _not_ignored()
 
         def end(number: int, _: FrameType | None) -> None:
-            error = Ended(number)
+            error = EndRequested(number)
             report(error.word)
             os._exit(error.code)
 
         self._handle(end)
 
     def by_exception(self) -> None:
-        """Raise `Ended` once; further signals do not disturb the cleanup."""
+        """Raise `EndRequested` once; further signals do not disturb the cleanup."""
         self._raised = None
         self._watched = self._watched or _not_ignored()
         self._handle(self._raise)
         sys.unraisablehook = self._ignored
 
     @contextmanager
-    def insistently(self) -> Iterator[None]:
-        """Raise `Ended` where a library replaced it by another error, as the import of an extension
-        module does (ImportError).
+    def reraised(self) -> Iterator[None]:
+        """Raise `EndRequested` where a library replaced it by another error, as the import of an
+        extension module does (ImportError).
         """
         try:
             yield
@@ -92,7 +92,7 @@ class Ending:
                 raise
             raise self._raised from None
 
-    def never(self) -> None:
+    def ignore(self) -> None:
         """Ignore signals from now on: the command has ended, and its exit code is known."""
         self._handle(signal.SIG_IGN)
 
@@ -102,15 +102,15 @@ class Ending:
 
     def _raise(self, number: int, _: FrameType | None) -> None:
         if self._raised is None:
-            self._raised = Ended(number)
+            self._raised = EndRequested(number)
             raise self._raised
 
     def _ignored(self, unraisable: Any) -> None:
-        """Raise `Ended` again, and report other ignored errors.
+        """Raise `EndRequested` again, and report other ignored errors.
 
         A MemoryError is not reported here: a command that runs out of memory says so itself.
         """
-        if isinstance(unraisable.exc_value, Ended):
+        if isinstance(unraisable.exc_value, EndRequested):
             self._raised = None
             number = unraisable.exc_value.number
             threading.Timer(_RETRY_DELAY, send_to_this_process, (number,)).start()

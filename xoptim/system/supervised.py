@@ -18,8 +18,8 @@ _MAX_ERROR_BYTES: Final = 1 << 16  # of standard error, whose end has the reason
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """The end of a command."""
+class CommandResult:
+    """The exit code and the output of a command that has ended."""
 
     code: int  # exit code; minus the number of a signal that ended it
     out: str  # standard output
@@ -70,7 +70,7 @@ class Supervised:
             stdin.write(request + b"\n")
             stdin.flush()
 
-    def wait(self, timeout: float | None, is_needed: Callable[[], bool]) -> Ended:
+    def wait(self, timeout: float | None, is_needed: Callable[[], bool]) -> CommandResult:
         """Wait for the end of the command.
 
         The process is ended after ``timeout`` seconds, or when ``is_needed``, which is called
@@ -82,7 +82,7 @@ class Supervised:
         if cut_off:
             code = self._end()
         out, err = _text(self._out), _text(self._err, _MAX_ERROR_BYTES)
-        return Ended(code, out, err, time.monotonic() - start, cut_off)
+        return CommandResult(code, out, err, time.monotonic() - start, cut_off)
 
     def close(self) -> None:
         """End the process, and those that it started, unless it has ended."""
@@ -132,7 +132,7 @@ def run_code(
     timeout: float | None,
     is_needed: Callable[[], bool],
     **options: Any,
-) -> Ended:
+) -> CommandResult:
     """Run Python code in a process, and wait for its end, as `Supervised.wait` does.
 
     ``options`` are parameters of `subprocess.Popen`.

@@ -24,13 +24,13 @@ class ThreadCall(Generic[T]):
         # after an interrupt, Python considers a thread that it waited for as ended
         self._ended = threading.Event()
 
-    def within(self, seconds: float, last: float | None) -> T:
+    def within(self, stop_after: float, abandon_after: float | None) -> T:
         """The result of the call.
 
         Args:
-            seconds: seconds after which the call is asked to stop.
-            last: seconds after which a call that has not stopped is abandoned; ``None`` to wait
-                for its end.
+            stop_after: seconds after which the call is asked to stop.
+            abandon_after: seconds, from the start as well, after which a call that has not stopped
+                is abandoned; ``None`` to wait for its end.
 
         Raises:
             TimeoutError: the call was asked to stop, and has ended.
@@ -38,10 +38,12 @@ class ThreadCall(Generic[T]):
         """
         try:
             threading.Thread(target=self._run, daemon=True).start()
-            if self._ended.wait(seconds):
+            if self._ended.wait(stop_after):
                 return self._outcome()
             self._stop()
-            self._ended.wait(None if last is None else max(last - seconds, 0.0))
+            self._ended.wait(
+                None if abandon_after is None else max(abandon_after - stop_after, 0.0)
+            )
         except BaseException:  # Ctrl-C, or the error of the call
             self._stop()
             self._ended.wait(_MOMENT)

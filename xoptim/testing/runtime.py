@@ -11,7 +11,12 @@ from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 import onnx
 
 from xoptim.system.child import Child, ChildGoneError, questions_and_answers, send
-from xoptim.system.machine import continue_in_copy, filling_memory, limit_data, limit_processor_time
+from xoptim.system.machine import (
+    continue_in_fork,
+    limit_data,
+    limit_processor_time,
+    memory_filling_command,
+)
 from xoptim.verification.errors import LoadError, RunError
 from xoptim.verification.runs.contrib_functions import with_contrib_functions
 from xoptim.verification.runs.protos import with_definitions
@@ -128,7 +133,7 @@ class Runtime:
         child = self._child
         if child is None:
             code = f"from {__name__} import serve; serve()"
-            child = self._child = Child(code, filling_memory(), keeps_errors=False)
+            child = self._child = Child(code, memory_filling_command(), keeps_errors=False)
         try:
             return child.ask(question)
         except ChildGoneError:
@@ -146,7 +151,7 @@ def serve() -> None:
     limit_data(_MAX_BYTES)
     resolve_providers(("cpu",))  # imports onnxruntime, once for all copies
     questions, answers = questions_and_answers()
-    if not continue_in_copy(lambda status: send(answers, f"{CRASHED} (exit status {status})")):
+    if not continue_in_fork(lambda status: send(answers, f"{CRASHED} (exit status {status})")):
         return
     status = 1
     try:

@@ -13,7 +13,7 @@ from xoptim.integrations.mcp.files import CODE, SCRATCH, McpError, Output, Serve
 from xoptim.system.confined import Parts
 from xoptim.system.dependent import GRACE
 from xoptim.system.journal import ScratchFolder
-from xoptim.system.supervised import Ended, run_code
+from xoptim.system.supervised import CommandResult, run_code
 
 _MAX_RUNNING: Final = 4
 """Tools that run at the same time; other calls wait."""
@@ -53,7 +53,7 @@ class Runner:
         for _ in range(_MAX_RUNNING):  # each of them removes what it has begun
             self._running.acquire(timeout=2 * GRACE)
 
-    def run(self, call: Call) -> Ended:
+    def run(self, call: Call) -> CommandResult:
         """Run the command, and publish what it has written.
 
         Raises `McpError` when it takes too long, or nobody needs its answer any more; nothing is
@@ -68,7 +68,7 @@ class Runner:
                 self._publish(scratch, call.output, answer)
         return end
 
-    def _execute(self, call: Call, scratch: Path) -> Ended:
+    def _execute(self, call: Call, scratch: Path) -> CommandResult:
         """Run the command in a folder; its output shows the served folder's path instead."""
         folder = self._files.folder
         words = [str(folder.handle), str(folder.root), call.tool, str(len(call.models))]

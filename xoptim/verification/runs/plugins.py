@@ -16,7 +16,7 @@ from onnx import TensorProto
 from xoptim.facts.advice import Advice
 from xoptim.facts.lazy import lazy_module
 from xoptim.system.drivers import DRIVER_VARIABLE, use_software_driver
-from xoptim.system.machine import set_variable
+from xoptim.system.machine import set_default_variable
 from xoptim.verification.errors import ProviderUnavailable
 
 ort = lazy_module("onnxruntime")
@@ -189,7 +189,7 @@ def load(plugin: Plugin, *, software_device: bool = False) -> None:
         reason = f"onnxruntime {ort.__version__} does not load plug-in execution providers"
         raise ProviderUnavailable(f"{reason}; install {_MIN_VERSION} or later")
     if software_device and plugin.has_software_device:
-        set_variable(_ALLOWED, "1")
+        set_default_variable(_ALLOWED, "1")
         use_software_driver()
     _built_in()
     ort.set_default_logger_severity(_FATAL)  # onnxruntime would warn of each session on the CPU
