@@ -59,8 +59,8 @@ def input_of(g: GraphView, loop: LoopNode, name: str) -> StepInput | None:
         if tensor in inner or not _runs_all_iterations(g, loop):
             return None
     else:
-        tensors = loop.node.input[loop.count :]
-        if len(tensors) != 1 or name != loop.body.inputs[loop.count]:
+        tensors = loop.node.input[loop.state_count :]
+        if len(tensors) != 1 or name != loop.body.inputs[loop.state_count]:
             return None
         tensor, attribute = tensors[0], loop.node.attribute
         axis = (attribute.get("scan_input_axes") or [0])[0]
@@ -141,19 +141,19 @@ def stacks_after(
         is_reversed: whether the first iteration reads the last step.
     """
     stacks, attribute = list[StackedStates](), loop.node.attribute
-    axes = attribute.get("scan_output_axes") or [0] * len(loop.stacks())
-    directions = attribute.get("scan_output_directions") or [0] * len(loop.stacks())
+    axes = attribute.get("scan_output_axes") or [0] * len(loop.scan_outputs())
+    directions = attribute.get("scan_output_directions") or [0] * len(loop.scan_outputs())
     for place, result in enumerate(loop.node.output):
         if place in states or not result or not g.is_used(result):
             continue
         source = copy_source(loop.body, loop.body.outputs[loop.first_output + place])
-        if place < loop.count:
+        if place < loop.state_count:
             concatenated = _sequence(g, loop, place, source, hidden)
             if concatenated is None or is_reversed:
                 return None
             stacks += concatenated
             continue
-        index = place - loop.count
+        index = place - loop.state_count
         if source != hidden or bool(directions[index]) != is_reversed:
             return None
         stacks.append(StackedStates(result, axes[index] % _RANK))

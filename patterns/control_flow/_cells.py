@@ -45,7 +45,8 @@ class Cell:
         hidden_before: the state before the step; empty if it is 0. ``None`` if the formula does not
             tell which operand is the state (LSTM and RNN).
         activation: the activation of an RNN.
-        resets_after: whether a GRU resets the MatMul of the state (``linear_before_reset``).
+        resets_after: whether the reset gate of a GRU multiplies the result of the state's MatMul
+            instead of the state (``linear_before_reset``).
     """
 
     hidden: str
@@ -322,7 +323,7 @@ def _updates(g: GraphView, hidden: str) -> Iterator[_Update]:
     """All ways to read a tensor as the state of a GRU."""
     node = g.node_before(hidden)
     if is_op(node, "Mul"):
-        for gate, candidate, nodes in _changes(g, hidden):
+        for gate, candidate, nodes in _candidate_products(g, hidden):
             yield _Update(gate, candidate, "", nodes)
     if not is_op(node, "Add"):
         return
@@ -334,12 +335,12 @@ def _updates(g: GraphView, hidden: str) -> Iterator[_Update]:
             difference = g.node_before(factor)
             if is_op(difference, "Sub") and difference.input[1] == first:
                 yield _Update(gate, first, difference.input[0], (node, product, difference))
-            for inner_gate, candidate, nodes in _changes(g, first):
+            for inner_gate, candidate, nodes in _candidate_products(g, first):
                 if inner_gate == gate:
                     yield _Update(gate, candidate, factor, (node, product, *nodes))
 
 
-def _changes(g: GraphView, name: str) -> Iterator[tuple[str, str, tuple[Node, ...]]]:
+def _candidate_products(g: GraphView, name: str) -> Iterator[tuple[str, str, tuple[Node, ...]]]:
     """The gate, the candidate state and the nodes of ``(1 - gate) * candidate``."""
     product = g.node_before(name)
     for factor, candidate in _operand_orders(product) if is_op(product, "Mul") else ():
@@ -359,9 +360,12 @@ def _reset(reader: _Reader, name: str) -> tuple[Gate, str] | None:
 
 
 def _reset_after(reader: _Reader, total: Sum, state: str) -> tuple[Gate, Gate] | None:
-    """The reset gate and the candidate state of a GRU that resets the MatMul of the state.
+    """The gates of a GRU whose reset gate multiplies the result of the state's MatMul.
 
-    The operand of the Tanh is a sum of MatMuls of the input, and the reset MatMul of the state.
+    The operand of the Tanh is the sum of the input's MatMuls and of this product.
+
+    Returns:
+        the reset gate and the candidate state; ``None`` for other sums.
     """
     name, start, end = total.remainder[0]
     reset = None if start or end != total.bias.size else _reset(reader, name)
@@ -376,9 +380,11 @@ def _reset_after(reader: _Reader, total: Sum, state: str) -> tuple[Gate, Gate] |
 
 
 def _reset_before(reader: _Reader, total: Sum, state: str) -> tuple[Gate | None, Gate] | None:
-    """The reset gate and the candidate state of a GRU that resets the state before its MatMul.
+    """The gates of a GRU whose reset gate multiplies the state before its MatMul.
 
-    The reset gate is ``None`` if the state is 0 and not reset.
+    Returns:
+        the reset gate and the candidate state; ``None`` for other sums. The reset gate is ``None``
+        if the state is 0 and not reset.
     """
     gate, terms = None, list[Term]()
     for term in total.terms:

@@ -48,7 +48,7 @@ def may_leave(node: Node) -> bool:
     )
 
 
-def cannot_fail(g: GraphView, body: Graph, node: Node) -> bool:
+def is_cheap_and_safe(g: GraphView, body: Graph, node: Node) -> bool:
     """Whether a node of a subgraph is cheap, and cannot fail for any values of its operands.
 
     These are Shape, Size, and elementwise operators on at most 1024 elements. Excluded are
@@ -79,14 +79,14 @@ class LoopNode:
     Attributes:
         node: the node.
         body: its subgraph.
-        count: number of states.
+        state_count: number of states.
         first_input: index of the first state in the inputs of the body and of the node.
         first_output: index of the first state in the outputs of the body.
     """
 
     node: Node
     body: Graph
-    count: int
+    state_count: int
     first_input: int
     first_output: int
 
@@ -95,21 +95,21 @@ class LoopNode:
         """Whether the node is a Loop. Its first inputs are the trip count and a condition."""
         return self.first_input > 0
 
-    def stacks(self) -> range:
-        """The indices of the stacked results of the node, which follow the states."""
-        return range(self.count, len(self.node.output))
+    def scan_outputs(self) -> range:
+        """The indices of the scan outputs of the node, which follow the states."""
+        return range(self.state_count, len(self.node.output))
 
     def attributes(self, without: Collection[int] = ()) -> dict[str, Any]:
         """The attributes of the node except its body.
 
-        ``without``: indices of stacked results that are dropped from the attributes.
+        ``without``: indices of scan outputs that are dropped from the attributes.
         """
         values = {
             name: value
             for name, value in self.node.attribute.items()
             if name not in self.node.bodies
         }
-        places = [place - self.count for place in self.stacks() if place not in without]
+        places = [place - self.state_count for place in self.scan_outputs() if place not in without]
         for name in ("scan_output_axes", "scan_output_directions"):
             if name in values:
                 values[name] = [values[name][place] for place in places]
@@ -134,10 +134,10 @@ class LoopNode:
         if self.is_loop:
             return self._limit(g)
         axes = self.node.attribute.get("scan_input_axes") or [0] * (
-            len(self.node.input) - self.count
+            len(self.node.input) - self.state_count
         )
         lengths = []
-        for name, axis in zip(self.node.input[self.count :], axes, strict=True):
+        for name, axis in zip(self.node.input[self.state_count :], axes, strict=True):
             shape = g.try_infer_shape(name)
             if shape is not None and -len(shape) <= axis < len(shape):
                 lengths.append(shape[axis])
@@ -169,13 +169,13 @@ def loop_node(g: GraphView, node: Node) -> LoopNode:
     if body is None or not g.can_splice(body):
         raise Declined("the body has sparse or overridable initializers")
     is_loop = node.op_type == "Loop"
-    count = len(node.input) - (2 if is_loop else node.attribute.get("num_scan_inputs", 0))
+    state_count = len(node.input) - (2 if is_loop else node.attribute.get("num_scan_inputs", 0))
     first_input, first_output = (2, 1) if is_loop else (0, 0)
     outputs = first_output + len(node.output)
     fits = len(body.inputs) == len(node.input) and len(body.outputs) == outputs
-    if not fits or not 0 <= count <= len(node.output):
+    if not fits or not 0 <= state_count <= len(node.output):
         raise Declined("the operands and results do not match those of the body")
-    return LoopNode(node, body, count, first_input, first_output)
+    return LoopNode(node, body, state_count, first_input, first_output)
 
 
 def copy_source(body: Graph, name: str) -> str:

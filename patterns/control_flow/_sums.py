@@ -169,10 +169,10 @@ class SumReader:
             if source != name:
                 self.columns(name)  # adds the Splits and Slices to `nodes`
                 return [(source, first + start, first + end)]
-        if is_op(node, "Add") and self._keep_columns(node, node.input):
+        if is_op(node, "Add") and self._have_all_columns(node, node.input):
             self.nodes[node] = None
             return [(operand, start, end) for operand in node.input]
-        if is_op(node, "MatMul", "Gemm") and self._keep_columns(node, node.input[2:]):
+        if is_op(node, "MatMul", "Gemm") and self._have_all_columns(node, node.input[2:]):
             terms = self._matmul_terms(node, start, end)
             if terms is not None:
                 total.terms += terms
@@ -183,7 +183,7 @@ class SumReader:
         total.remainder.append(columns)
         return []
 
-    def _keep_columns(self, node: Node, summands: Sequence[str]) -> bool:
+    def _have_all_columns(self, node: Node, summands: Sequence[str]) -> bool:
         """Whether all summands of a node, except constants, have as many columns as its result."""
         size = size_along(self._g, node.output[0], 1)
         varying = [name for name in summands if name and not self._g.is_constant(name)]

@@ -118,7 +118,10 @@ class IfCommonPattern(PatternOptimization):
         return [*lifted, g.make_node("If", node.input, outputs, **bodies), *copies]
 
     def _outside(self, g: PatternRewriter, body: Graph, name: str) -> str:
-        """The name outside of a branch for a constant of the branch, or a value from outside."""
+        """The name in the outer graph of a value that a branch reads.
+
+        A constant of the branch is copied to the outer graph.
+        """
         source = copy_source(body, name)
         tensor = body.initializers.get(source)
         return source if tensor is None else g.make_initializer(source, tensor.numpy())

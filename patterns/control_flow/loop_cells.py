@@ -18,8 +18,8 @@ class _LoopCells(_RecurrentLoop):
 
     def step(self, g: GraphView, loop: LoopNode) -> Step | None:
         inside, body = g.inside(loop.body), loop.body
-        old_states = body.inputs[loop.first_input : loop.first_input + loop.count]
-        outputs = body.outputs[loop.first_output : loop.first_output + loop.count]
+        old_states = body.inputs[loop.first_input : loop.first_input + loop.state_count]
+        outputs = body.outputs[loop.first_output : loop.first_output + loop.state_count]
         new_states = [copy_source(body, name) for name in outputs]
         for place, hidden in enumerate(new_states):
             cell = self.cell(inside, hidden)

@@ -3,7 +3,7 @@ from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from ._loop_nodes import LoopNode, cannot_fail, loop_node, may_leave
+from ._loop_nodes import LoopNode, is_cheap_and_safe, loop_node, may_leave
 
 
 class LoopInvariantPattern(PatternOptimization):
@@ -17,8 +17,8 @@ class LoopInvariantPattern(PatternOptimization):
     Refuses when:
     1. all nodes depend on the iteration, are random, have subgraphs, are Identity, or quantize.
     2. there may be no iteration, and the node may fail or take time. (Shape, Size, and elementwise
-       operators on few elements of known shapes cannot.) Or there may be no iteration, and a result
-       is stacked: the shape of an empty stack depends on what runtimes infer in the body.
+       operators on few elements of known shapes cannot.) Or there may be no iteration, and the loop
+       has a scan output. Its shape then depends on what runtimes infer in the body.
     3. the node computes an output of the body: an Identity would replace it, which saves nothing.
     4. the body has sparse or overridable initializers.
     """
@@ -38,7 +38,7 @@ class LoopInvariantPattern(PatternOptimization):
 
     def _invariant(self, g: GraphView, loop: LoopNode) -> list[Node]:
         body, runs = loop.body, loop.runs_at_least_once(g)
-        if loop.stacks() and not runs:  # (2)
+        if loop.scan_outputs() and not runs:  # (2)
             return []
         variables = {*body.inputs, *(name for node in body.nodes for name in node.output)}
         nodes = []
@@ -50,7 +50,7 @@ class LoopInvariantPattern(PatternOptimization):
                 is_invariant
                 and not is_output
                 and may_leave(node)
-                and (runs or cannot_fail(g, body, node))
+                and (runs or is_cheap_and_safe(g, body, node))
             ):
                 nodes.append(node)
                 variables.difference_update(node.output)

@@ -24,7 +24,7 @@ class LoopRecurrentPattern(_RecurrentLoop):
 
     def step(self, g: GraphView, loop: LoopNode) -> Step | None:
         inside = g.inside(loop.body)
-        for place in range(loop.count):
+        for place in range(loop.state_count):
             hidden = copy_source(loop.body, loop.body.outputs[loop.first_output + place])
             node = _operator(inside, hidden)
             step = None if node is None else _operator_step(inside, loop, node, hidden, place)
@@ -97,7 +97,7 @@ def _operator_step(
         return None
     places = [place]
     if node.op_type == "LSTM":
-        outputs = loop.body.outputs[loop.first_output : loop.first_output + loop.count]
+        outputs = loop.body.outputs[loop.first_output : loop.first_output + loop.state_count]
         results = [_squeezed(g, copy_source(loop.body, name)) for name in outputs]
         cell_states = [index for index, result in enumerate(results) if result == (node, 2)]
         if len(cell_states) != 1:

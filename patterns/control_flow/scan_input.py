@@ -29,8 +29,8 @@ class ScanInputPattern(PatternOptimization):
     1. the body has no MatMul of a scanned input by a matrix that does not change between steps.
     2. scanned inputs have another axis than the first one, or different directions.
     3. a rank is unknown, or another operand has more axes than the tensor of a step.
-    4. a result is a state, unread or returned twice, or is stacked along another axis or in another
-       direction.
+    4. a result is a state, unread or returned twice, or is a scan output along another axis or in
+       another direction.
     5. a shape or type in the body is unknown, or differs from the shape or type outside.
     6. a step has more than four rows, or an unknown number, and the new scanned inputs have more
        columns than those they replace: measured up to 1.09 of the time.
@@ -43,7 +43,7 @@ class ScanInputPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         scan = loop_node(g, node)
-        tensors = len(node.input) - scan.count
+        tensors = len(node.input) - scan.state_count
         axes = node.attribute.get("scan_input_axes") or [0] * tensors
         directions = node.attribute.get("scan_input_directions") or [0] * tensors
         if any(axes) or len({*directions}) > 1:  # (2)
@@ -89,7 +89,7 @@ def _is_consistent(g: GraphView, scan: LoopNode) -> bool:
     for place, (outer, inner) in enumerate(zip(scan.node.input, scan.body.inputs, strict=True)):
         shape, inner_shape = g.try_infer_shape(outer), inside.try_infer_shape(inner)
         # The body reads one step of a scanned input, without the axis of the steps.
-        is_scanned = place >= scan.count
+        is_scanned = place >= scan.state_count
         if shape is None or inner_shape != (shape[1:] if is_scanned else shape):
             return False
         dtype = g.try_infer_type(outer)
@@ -106,7 +106,7 @@ def _movable(g: GraphView, scan: LoopNode) -> list[Node]:
     """
     body, inside = scan.body, g.inside(scan.body)
     fixed_outputs = _fixed_outputs(scan)
-    steps = {*body.inputs[scan.count :]}
+    steps = {*body.inputs[scan.state_count :]}
     defined = {*body.inputs, *(name for node in body.nodes for name in node.output)}
     nodes = []
     for node in body.nodes:
@@ -135,7 +135,7 @@ def _is_small(inside: GraphView, scan: LoopNode, moved: Sequence[Node], g: Graph
     """Whether a step has few rows, or the scanned inputs do not gain columns."""
     read = _read_in_body(g, scan, moved)
     results = [name for inner in moved for name in inner.output if name in read]
-    dropped = [name for name in scan.body.inputs[scan.count :] if name not in read]
+    dropped = [name for name in scan.body.inputs[scan.state_count :] if name not in read]
     shapes = [inside.try_infer_shape(name) for name in (*results, *dropped)]
     if not results:
         return True
@@ -151,21 +151,21 @@ def _is_small(inside: GraphView, scan: LoopNode, moved: Sequence[Node], g: Graph
 def _fixed_outputs(scan: LoopNode) -> set[str]:
     """The outputs of the body that must be computed in the body (4).
 
-    These are states, results that are stacked along another axis or in the other direction, unread
-    results, and results that the Scan returns twice.
+    These are states, scan outputs along another axis or in the other direction, unread results, and
+    results that the Scan returns twice.
     """
     outputs, attribute = scan.body.outputs, scan.node.attribute
-    tensors, stacks = len(scan.node.input) - scan.count, len(outputs) - scan.count
+    tensors, scan_outputs = len(scan.node.input) - scan.state_count, len(outputs) - scan.state_count
     direction = (attribute.get("scan_input_directions") or [0] * tensors)[:1]
-    axes = attribute.get("scan_output_axes") or [0] * stacks
-    directions = attribute.get("scan_output_directions") or [0] * stacks
-    fixed = {*outputs[: scan.count]}
-    for place, name in enumerate(outputs[scan.count :]):
+    axes = attribute.get("scan_output_axes") or [0] * scan_outputs
+    directions = attribute.get("scan_output_directions") or [0] * scan_outputs
+    fixed = {*outputs[: scan.state_count]}
+    for place, name in enumerate(outputs[scan.state_count :]):
         is_stacked_alike = not axes[place] and directions[place : place + 1] == direction
         if (
             not is_stacked_alike
             or outputs.count(name) > 1
-            or not scan.node.output[place + scan.count]
+            or not scan.node.output[place + scan.state_count]
         ):
             fixed.add(name)
     return fixed
@@ -196,7 +196,9 @@ def _moves(node: Node, varying: Sequence[bool], ranks: Sequence[int | None]) -> 
 
 def _write(scan: LoopNode, moved: Sequence[Node], g: PatternRewriter, node: Node) -> list[Node]:
     body, inside = scan.body, g.inside(scan.body)
-    scanned = dict(zip(body.inputs[scan.count :], node.input[scan.count :], strict=True))
+    scanned = dict(
+        zip(body.inputs[scan.state_count :], node.input[scan.state_count :], strict=True)
+    )
     names = dict(scanned)
     moved_results = {name for inner in moved for name in inner.output}
     leaving = {place for place, name in enumerate(body.outputs) if name in moved_results}
@@ -226,7 +228,7 @@ def _write(scan: LoopNode, moved: Sequence[Node], g: PatternRewriter, node: Node
     directions = node.attribute.get("scan_input_directions") or []
     if any(directions):
         attributes["scan_input_directions"] = directions[:1] * len(tensors)
-    operands = [*node.input[: scan.count], *tensors]
+    operands = [*node.input[: scan.state_count], *tensors]
     outputs = [name for place, name in enumerate(node.output) if place not in leaving]
     return [*lifted_nodes, g.make_node("Scan", operands, outputs, body=proto, **attributes)]
 

@@ -64,7 +64,7 @@ class LoopNeverPattern(_WrittenOut):
     Why: drops a Loop that computes nothing.
     Refuses when:
     1. neither the number of iterations is known to be 0, nor the initial condition to be false.
-    2. the loop stacks a result: it would be empty, with a shape that depends on the body.
+    2. the loop has a scan output: it would be empty, with a shape that depends on the body.
     """
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
@@ -147,7 +147,7 @@ class LoopUnrollPattern(_WrittenOut):
                 msg="the number of iterations is unknown, or not from 2 to 64,"
                 " or a condition may end the loop",
             )
-        unrolled_size = size_of_iterations(g, body, count) + (count + 1) * len(loop.stacks())
+        unrolled_size = size_of_iterations(g, body, count) + (count + 1) * len(loop.scan_outputs())
         if unrolled_size > 1 + size_of(list(body.nodes)):  # (2)
             return self.none(node, msg="the unrolled loop would have more nodes")
         return MatchResult(self, [node], partial(unroll, body, count))
@@ -165,7 +165,7 @@ class ScanOncePattern(_WrittenOut):
     """Scan(x of one step) → the body
 
     What: replaces the Scan by the nodes of its body. A Squeeze precedes for each scanned input, and
-    an Unsqueeze follows for each stacked result.
+    an Unsqueeze follows for each scan output.
     Why: no node is fused or folded across the border of a subgraph. Measured 0.86 to 0.91 of the
     time. (Runtimes that compute float16 in float32 round at the border, so the last bit may
     differ.)
@@ -197,21 +197,22 @@ class ScanOncePattern(_WrittenOut):
 def unroll(body: Graph, count: int, g: PatternRewriter, node: Node) -> list[Node]:
     """The nodes of all iterations of a Loop; ``count`` is at least 1."""
     results = [name or g.unique_name("unused") for name in node.output]
-    carried, states = node.input[2:], len(node.input) - 2
-    condition = g.make_initializer("", np.array(True), source="round")
-    pieces: list[list[str]] = [[] for _ in results[states:]]
+    carried, state_count = node.input[2:], len(node.input) - 2
+    condition = g.make_initializer("", np.array(True), source="condition")
+    states = results[:state_count]
+    pieces: list[list[str]] = [[] for _ in results[state_count:]]
     nodes: list[Node] = []
     for number in range(count):
-        iteration = g.make_initializer("", np.array(number), source="round")
+        iteration = g.make_initializer("", np.array(number), source="iteration")
         is_last = number == count - 1
-        after = results[:states] if is_last else [g.unique_name(name) for name in results[:states]]
-        stacked = [g.unique_name(name) for name in results[states:]]
+        after = states if is_last else [g.unique_name(name) for name in states]
+        stacked = [g.unique_name(name) for name in results[state_count:]]
         inputs = dict(zip(body.inputs, (iteration, condition, *carried), strict=True))
         nodes += g.splice(body, inputs, [g.unique_name("goes_on"), *after, *stacked])
         for place, name in enumerate(stacked):
             pieces[place].append(name)
         carried = tuple(after)
-    for piece, result in zip(pieces, results[states:], strict=True):
+    for piece, result in zip(pieces, results[state_count:], strict=True):
         nodes += _stack(piece, result, g)
     return nodes
 
@@ -226,7 +227,7 @@ def _stack(pieces: Sequence[str], result: str, g: PatternRewriter) -> list[Node]
 def only_step(scan: LoopNode, g: PatternRewriter, node: Node) -> list[Node]:
     """The nodes that replace a Scan of one step; see `ScanOncePattern`."""
     scanned, results = (
-        node.input[scan.count :],
+        node.input[scan.state_count :],
         [name or g.unique_name("unused") for name in node.output],
     )
     axes = node.attribute.get("scan_input_axes") or [0] * len(scanned)
@@ -234,15 +235,15 @@ def only_step(scan: LoopNode, g: PatternRewriter, node: Node) -> list[Node]:
         g.make_node_check_opset("Squeeze", [name], 1, axes=[axis])
         for name, axis in zip(scanned, axes, strict=True)
     ]
-    stacked = [g.unique_name(name) for name in results[scan.count :]]
-    inputs = [*node.input[: scan.count], *(squeeze.output[0] for squeeze in slices)]
+    stacked = [g.unique_name(name) for name in results[scan.state_count :]]
+    inputs = [*node.input[: scan.state_count], *(squeeze.output[0] for squeeze in slices)]
     nodes = g.splice(
         scan.body,
         dict(zip(scan.body.inputs, inputs, strict=True)),
-        [*results[: scan.count], *stacked],
+        [*results[: scan.state_count], *stacked],
     )
     axes = node.attribute.get("scan_output_axes") or [0] * len(stacked)
-    triples = zip(stacked, results[scan.count :], axes, strict=True)
+    triples = zip(stacked, results[scan.state_count :], axes, strict=True)
     rows = [
         g.make_node_check_opset("Unsqueeze", [name], [result], axes=[axis])
         for name, result, axis in triples

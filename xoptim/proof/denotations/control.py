@@ -169,7 +169,7 @@ class _Cycle:
 
 
 def _unrolled(cycle: _Cycle) -> tuple[list[Tensor], list[list[Tensor]]] | None:
-    """The last carried values, and the stacked results of each iteration; ``None`` for a number of
+    """The last carried values, and the scan outputs of each iteration; ``None`` for a number of
     iterations that is large or unknown.
     """
     count = cycle.count
@@ -382,12 +382,12 @@ def _loop(call: Call) -> list[Tensor]:
 
 
 def _length(call: Call, place: int) -> Dim:
-    """The number of iterations, as the first size of a stacked result."""
+    """The number of iterations, as the first dimension of a scan output."""
     if not call.node.output[place]:
         return 0
     shape = call.shape(place)
     if not shape:
-        raise Unproved("a stacked result without axes")
+        raise Unproved("a scan output without axes")
     return shape[0]
 
 
