@@ -22,8 +22,8 @@ class ConvConcatPattern(PatternOptimization):
        same elementwise operators, or other nodes read their intermediate results.
     3. windows differ, or there are groups. Or a weight is not constant, or another node reads it,
        so that it would be stored twice.
-    4. a convolution has one output channel: onnxruntime computes it with another kernel, whose sums
-       overflow for other inputs.
+    4. a convolution has one output channel: onnxruntime computes it with another kernel, so sums
+       may overflow for inputs for which they did not before, or the reverse.
     """
 
     anchors = ("Concat",)

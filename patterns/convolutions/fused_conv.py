@@ -10,9 +10,10 @@ class FusedConvPattern(_FusedActivation):
 
     What: fuses the activation: Relu, LeakyRelu, Sigmoid, Tanh, HardSigmoid, or Clip with constant
     or absent bounds.
-    Why: saves one pass over the result if ORT graph optimizations are disabled. With them,
-    onnxruntime makes the same operator. (An Add before the activation is not fused, although
-    FusedConv has an operand for it: without the NCHWc layout, it takes 1.26 of the time.)
+    Why: saves one pass over the result if ORT graph optimizations are disabled. If they are
+    enabled, onnxruntime writes the same operator itself. (An Add before the activation is not
+    fused, although FusedConv has an operand for it: without the NCHWc layout, it takes 1.26 of the
+    time.)
     """
 
     operator = "Conv"

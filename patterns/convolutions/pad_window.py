@@ -63,7 +63,7 @@ class _PadWindow(EasyPatternOptimization):
         spatial = full[2:rank] + full[rank + 2 :]
         return [a + b for a, b in zip(spatial, m.pads or [0] * len(spatial), strict=True)]
 
-    def pooled(self, m: Match, pads: list[int], **attributes: Any) -> bool | None:
+    def derive_pool(self, m: Match, pads: list[int], **attributes: Any) -> bool | None:
         """Derive the attributes of a pool; refuse if a window could hold only padding.
 
         onnxruntime rejects such pools.
@@ -121,7 +121,7 @@ class PadAveragePoolPattern(_PadWindow):
         sizes = (a + b + c for a, b, c in zip(min_lengths, pads[:half], pads[half:], strict=True))
         if any(size < window for size, window in zip(sizes, m.kernel_shape, strict=True)):  # (5)
             return self.none(m.nodes[1], msg="the window may be larger than the padded tensor")
-        return self.pooled(m, pads, count_include_pad=1)  # (4)
+        return self.derive_pool(m, pads, count_include_pad=1)  # (4)
 
     def apply_pattern(self, g: PatternRewriter, x: str, attributes: dict[str, Any]) -> str:
         return g.op.AveragePool(x, **attributes)
@@ -142,8 +142,9 @@ class PadConvPattern(_PadWindow):
     Why: saves a copy. In an EfficientNet from TensorFlow's converter, which writes Pad and
     auto_pad=VALID, it saves a fifth of the time.
     Refuses when:
-    1. the padding is not constant, not with zeros, negative, or applies to batch or channels. Or an
-       operator other than convolutions and pools reads the padded tensor.
+    1. the padding is not constant, negative, applies to batch or channels, or is not with zeros
+       (ConvInteger: the zero point of x). Or an operator other than convolutions and pools reads
+       the padded tensor.
     2. auto_pad is SAME_UPPER or SAME_LOWER, or the convolution has VALID and pads.
     """
 
@@ -212,7 +213,7 @@ class PadConvPattern(_PadWindow):
 class PadMaxPoolPattern(_PadWindow):
     """MaxPool(Pad(x, -∞)) → MaxPool(x) with pads
 
-    What: the operator pads. Its padding is never the maximum, like -∞.
+    What: the operator pads. MaxPool never selects its own padding, so this padding acts like -∞.
     Why: saves a copy of its operand.
     Refuses when:
     1. the padding is not constant, not with -∞, negative, or applies to batch or channels. Or an
@@ -231,7 +232,7 @@ class PadMaxPoolPattern(_PadWindow):
         return g.op.MaxPool(t, kernel_shape=g.capture("kernel_shape"), strides=strides, pads=pads)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        return self.pooled(m, self.pads(g, m))  # (1) (3)
+        return self.derive_pool(m, self.pads(g, m))  # (1) (3)
 
     def apply_pattern(self, g: PatternRewriter, x: str, attributes: dict[str, Any]) -> str:
         return g.op.MaxPool(x, **attributes)

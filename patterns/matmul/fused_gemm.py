@@ -10,8 +10,8 @@ class FusedGemmPattern(_FusedActivation):
 
     What: fuses the activation: Relu, LeakyRelu, Elu, Selu, Sigmoid, Tanh, HardSigmoid, Softplus,
     Softsign or ThresholdedRelu.
-    Why: one node fewer if ORT graph optimizations are disabled. With them, onnxruntime makes the
-    same operator.
+    Why: one node fewer if ORT graph optimizations are disabled. If they are enabled, onnxruntime
+    writes the same operator itself.
     """
 
     exactness = "rounding"
