@@ -52,7 +52,7 @@ def is_finite_mask(g: GraphView, name: str, depth: int = MAX_DEPTH) -> bool:
     dtype = g.try_infer_type(name)
     if not is_float(dtype):
         return dtype == TensorProto.BOOL or is_integer(dtype)
-    if g.assumes("finite", name) or is_of_bits(g, name):
+    if g.assumes("finite", name) or is_zero_or_one(g, name):
         return True
     if g.is_constant(name):
         return (array := g.get_computed_constant(name)) is not None and bool(
@@ -68,12 +68,12 @@ def is_finite_mask(g: GraphView, name: str, depth: int = MAX_DEPTH) -> bool:
     )
 
 
-def is_of_bits(g: GraphView, name: str) -> bool:
+def is_zero_or_one(g: GraphView, name: str) -> bool:
     """Whether all elements of an input are assumed to be 0 or 1."""
     return any(g.assumes(word, name) for word in ("bool", "ones", "right_padded"))
 
 
-def is_mask(g: GraphView, name: str, depth: int = MAX_DEPTH) -> bool:
+def is_below_infinity(g: GraphView, name: str, depth: int = MAX_DEPTH) -> bool:
     """Whether no element is NaN or +infinity. Inputs of the model are assumed to hold neither."""
     node = g.node_before(name)
     if g.is_constant(name) and is_float(g.try_infer_type(name)):
@@ -84,7 +84,7 @@ def is_mask(g: GraphView, name: str, depth: int = MAX_DEPTH) -> bool:
     if node.domain or not depth or node.op_type not in _MASK_OPERATORS:
         return is_finite_mask(g, name)
     return all(
-        is_mask(g, operand, depth - 1)
+        is_below_infinity(g, operand, depth - 1)
         for operand in node.input
         if is_float(g.try_infer_type(operand))
     )
@@ -99,7 +99,7 @@ def lies_between(
     """
     if not depth:
         return False
-    if not is_float(g.try_infer_type(name)) or is_of_bits(g, name):
+    if not is_float(g.try_infer_type(name)) or is_zero_or_one(g, name):
         return True
     array, node = g.get_computed_constant(name), g.node_before(name)
     if array is not None:

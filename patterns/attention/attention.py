@@ -58,7 +58,7 @@ class AttentionPattern(EasyPatternOptimization):
     Refuses when:
     1. the shapes are unknown, or batches or heads of q, k and v differ: the operator does not
        broadcast batches.
-    2. an axis may be empty, which onnxruntime's kernel refuses.
+    2. a dimension may be 0, which onnxruntime's kernel refuses.
     3. the number of keys is known, and greater than 1024. Grouped-query attention is an exception:
        with 2048 keys, it still takes 0.72 to 0.84 of the time.
     4. the factor is not a positive number, or has more than four axes.
@@ -76,7 +76,7 @@ class AttentionPattern(EasyPatternOptimization):
     exactness: ClassVar[Exactness] = "rounding"
     min_opset = 23
     providers = ("cpu",)
-    derives: ClassVar[tuple[str, ...]] = ("scale", "steps", "changes")
+    derives: ClassVar[tuple[str, ...]] = ("scale", "steps", "mask_options")
 
     def match_pattern(
         self,
@@ -139,9 +139,9 @@ class AttentionPattern(EasyPatternOptimization):
                 msg="a query may have all keys masked, and no Transpose moves the heads back",
             )
         stretched = stretched_by(g, self.masks(m), scores, m.q, swapped)
-        changes = {"stretched": stretched, "marked": self.marked(g, m)}
+        mask_options = {"stretched": stretched, "marked": self.marked(g, m)}
         steps = self._steps(m, g.get_shape(swapped))
-        return m.derive(scale=scale, steps=steps, changes=changes)
+        return m.derive(scale=scale, steps=steps, mask_options=mask_options)
 
     def _keys_match_scores(self, g: GraphView, m: Match, swapped: str) -> bool:
         """Whether the keys ``m.k`` have the heads of the scores.
@@ -199,7 +199,7 @@ class AttentionPattern(EasyPatternOptimization):
     ) -> str:
         k = self.keys(g, k, *m["steps"])
         return g.op.Attention(
-            q, k, v, mask and write_mask(g, mask, **m["changes"]), scale=m["scale"]
+            q, k, v, mask and write_mask(g, mask, **m["mask_options"]), scale=m["scale"]
         )
 
     def keys(self, g: PatternRewriter, k: str, target: list[int], perm: list[int]) -> str:

@@ -51,7 +51,7 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
     operator is no faster: six layers of a LLaMA take 0.97 to 1.06 of the time of Attention on one
     thread of onnxruntime's CPU provider.
     Refuses when:
-    1. the operator does not split the heads, or an axis may be empty. Or the head size is unknown,
+    1. the operator does not split the heads, or a dimension may be 0. Or the head size is unknown,
        not a multiple of 8 (with a rotary embedding, of 16), or differs between keys and values.
     2. the number of keys is not known to be below 2^31 (with a rotary embedding, 2^20): assume a
        maximum length of the cache and of the input.

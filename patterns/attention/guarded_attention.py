@@ -108,7 +108,7 @@ class GuardedAttentionPattern(AttentionPattern):
         mask = match.mask if match.masked else None
         if match.get("two_terms"):
             mask = g.op.Add(match.bias, mask)
-        mask = mask and write_mask(g, mask, **match.changes)
+        mask = mask and write_mask(g, mask, **match.mask_options)
         size, target = g.get_shape(match.v)[3], np.array([0, 0, g.get_shape(match.outputs[0])[2]])
         if match.packed_operands is None:
             keys, values = (tensor.with_four_axes(g) for tensor in match.key_value_heads)
@@ -116,19 +116,19 @@ class GuardedAttentionPattern(AttentionPattern):
             heads, key_heads = g.get_shape(match.v)[1], shape[1]
             y = g.op.Attention(match.q, keys, values, mask, scale=match.scale)
             y = g.op.Reshape(g.op.Transpose(y, perm=[0, 2, 1, 3]), target)
-            sums = _sums(g, values, shape)
+            zeros = _zeros_or_nan(g, values, shape)
             if key_heads != heads:
-                sums = g.op.Expand(sums, np.array([1, 1, heads // key_heads, 1]))
-            return g.op.Where(g.op.IsNaN(y), g.op.Reshape(sums, np.array([0, 1, heads * size])), y)
+                zeros = g.op.Expand(zeros, np.array([1, 1, heads // key_heads, 1]))
+            return g.op.Where(g.op.IsNaN(y), g.op.Reshape(zeros, np.array([0, 1, heads * size])), y)
         (q, heads), (k, key_heads), (v, _) = match.packed_operands
         attributes = {"scale": match.scale, "q_num_heads": heads, "kv_num_heads": key_heads}
         y = g.op.Attention(q, k, v, mask, **attributes)
-        sums = _sums(g, v, g.get_shape(v))
+        zeros = _zeros_or_nan(g, v, g.get_shape(v))
         if key_heads != heads:
-            head_sums = g.op.Reshape(sums, np.array([0, key_heads, 1, size]))
-            head_sums = g.op.Gather(head_sums, key_head_indices(key_heads, heads), axis=1)
-            sums = g.op.Reshape(head_sums, np.array([0, 1, heads * size]))
-        return g.op.Where(g.op.IsNaN(y), sums, y)
+            head_zeros = g.op.Reshape(zeros, np.array([0, key_heads, 1, size]))
+            head_zeros = g.op.Gather(head_zeros, key_head_indices(key_heads, heads), axis=1)
+            zeros = g.op.Reshape(head_zeros, np.array([0, 1, heads * size]))
+        return g.op.Where(g.op.IsNaN(y), zeros, y)
 
     _operands = "float[b,3,8] q, float[b,5,8] k, float[b,5,12] v"
     _start = f"agraph ({_operands}, bool[b,1,3,5] c) => (float[b,3,12] y)"
@@ -175,8 +175,8 @@ class GuardedAttentionPattern(AttentionPattern):
     )
 
 
-def _sums(g: PatternRewriter, values: str, shape: Shape) -> str:
-    """0 times the sums of the values over the last axis but one.
+def _zeros_or_nan(g: PatternRewriter, values: str, shape: Shape) -> str:
+    """0 times the sums of the values over the last axis but one: NaN where a sum is not finite.
 
     A MatMul with zeros is much faster than ReduceSum along this axis.
     """

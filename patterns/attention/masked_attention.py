@@ -7,7 +7,7 @@ from xoptim.facts.shapes import Shape
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from .._shapes import broadcasts_to
-from ._mask import ABSORBING, is_mask
+from ._mask import ABSORBING, is_below_infinity
 from .attention import AttentionPattern
 
 
@@ -47,7 +47,9 @@ class MaskedAttentionPattern(AttentionPattern):
             if number is None or not number <= ABSORBING or not broadcasts_to(g, m.low, m.q):
                 return False
         # (1)
-        return super()._can_mask(g, m, scores) and all(is_mask(g, name) for name in self.masks(m))
+        return super()._can_mask(g, m, scores) and all(
+            is_below_infinity(g, name) for name in self.masks(m)
+        )
 
     def masks(self, m: Match) -> list[str]:
         """The tensors that are added to the scores, and the condition of the Where."""

@@ -36,7 +36,7 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
     Refuses when:
     1. the shapes are unknown, or batches or heads of q, k and v differ. Or heads are not split off
        the last axis and merged again.
-    2. an axis may be empty, which onnxruntime's kernel refuses. A KV cache may be empty.
+    2. a dimension may be 0, which onnxruntime's kernel refuses. (The KV cache may have length 0.)
     3. the factor is not a positive number, or has more than four axes.
     4. the type is not float32, or the provider has no kernel.
     5. the mask does not broadcast to the scores.

@@ -68,7 +68,7 @@ class PackedAttentionPattern(PatternOptimization):
     3. the operator has a KV cache, several results, an attribute that com.microsoft.Attention
        lacks, or heads of different sizes. Or the standard Attention has a scale of 0, for which
        com.microsoft.Attention uses its default.
-    4. an axis may be empty, or a shape is unknown.
+    4. a dimension may be 0, or a shape is unknown.
     5. the mask does not have four axes, or its dimensions or type differ from the scores.
     6. the mask of the standard Attention may have numbers of -1e30 or less, and lacks the factor
        0.99999994 of the pattern `Attention`. The kernels then differ for fully masked queries.

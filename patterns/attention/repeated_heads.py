@@ -43,7 +43,7 @@ class RepeatedHeadsPattern(PatternOptimization):
     3. there may be more than 512 queries. A symbolic number is accepted if the number of keys
        differs, as in a model with a KV cache: its calls have few queries.
     4. a factor is an integer, 0, or so small or large that scores may overflow. (It stays.)
-    5. a new Reshape would not have a constant shape operand, or an axis may be empty.
+    5. a new Reshape would not have a constant shape operand, or a dimension may be 0.
     """
 
     phase = "target"

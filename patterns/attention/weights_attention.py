@@ -48,7 +48,7 @@ class WeightsAttentionPattern(AttentionPattern):
     ) -> Any:
         k = self.keys(g, k, *m["steps"])
         names = [g.unique_name("attention_out"), "", "", g.unique_name("weights")]
-        mask = mask and write_mask(g, mask, **m["changes"])
+        mask = mask and write_mask(g, mask, **m["mask_options"])
         attributes = {"scale": m["scale"], "qk_matmul_output_mode": WEIGHTS}
         g.op.Attention(q, k, v, mask, outputs=names, **attributes)
         return names[0], names[3]

@@ -247,7 +247,7 @@ class InstanceNormalizationPattern(_DistanceFormula):
     Why: measured 3 times as fast on onnxruntime's CPU provider, and 2 times as fast as
     LayerNormalization with Mul and Add.
     Refuses when:
-    1. the means are not over all axes after the channels. Or such an axis may be empty, for which
+    1. the means are not over all axes after the channels. Or such a dimension may be 0, for which
        onnxruntime's kernel crashes, or the number of channels is not known.
     2. epsilon is not between 9e-7 and 1. The kernel computes x · a + (bias - mean · a) with
        a = scale / root. With a smaller epsilon, this cancels for constant channels.

@@ -23,7 +23,7 @@ class RootMeanSquarePattern(EasyPatternOptimization):
     512 and 2048 features, one thread of its CPU provider takes 0.70 to 0.74 of the time for one
     row, and 0.59 to 0.67 for 128 rows.
     Refuses when:
-    1. the mean is not over the last axis, or this axis may be empty.
+    1. the mean is not over the last axis, or the last dimension may be 0.
     2. e is not between 0 and 1.
     3. w is not a constant vector with as many elements as the last axis.
     4. the type is not float32.

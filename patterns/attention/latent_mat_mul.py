@@ -72,7 +72,7 @@ class _Operand(NamedTuple):
     write: Callable[..., list[Node]]
 
 
-class _LatentProduct(PatternOptimization):
+class _LatentMatMul(PatternOptimization):
     """A MatMul by an operand that is projected from latents, for few queries.
 
     Why: measured on two layers of DeepSeek-V3, in a decode step with a 512-token KV cache. The
@@ -112,7 +112,7 @@ class _LatentProduct(PatternOptimization):
         return MatchResult(self, nodes, partial(operand.write, rows))
 
 
-class LatentKeysPattern(_LatentProduct):
+class LatentKeysPattern(_LatentMatMul):
     """MatMul(q, heads(MatMul(c, w))ᵀ) → MatMul(MatMul(q, wᵀ), cᵀ), for few queries
 
     What: projects the queries to the size of latents, instead of projecting the latents of each
@@ -122,10 +122,11 @@ class LatentKeysPattern(_LatentProduct):
     Refuses when:
     1. not exactly one part of the keys is a projection by constant weights. Or another part is not
        shared by all heads, or another node reads the keys.
-    2. the result does not go to Softmax, which gives NaN for infinite scores in any order of sums.
+    2. the result does not go to Softmax. (With Softmax, an infinite element of a query makes all
+       its probabilities NaN, whatever the order of sums.)
     3. there may be many queries: assume a bound of their number (``--assume 'seq == 1'``). Or there
        are few keys.
-    4. an axis may be empty.
+    4. a dimension may be 0.
     """
 
     near = ("Transpose", "Concat", "Mul")
@@ -163,7 +164,7 @@ class LatentKeysPattern(_LatentProduct):
     )
 
 
-class LatentValuesPattern(_LatentProduct):
+class LatentValuesPattern(_LatentMatMul):
     """MatMul(p, heads(MatMul(c, w))) → MatMul(MatMul(p, c), w), for few queries
 
     What: sums the latents, weighted with the probabilities of attention, and projects the sums. The
@@ -175,7 +176,7 @@ class LatentValuesPattern(_LatentProduct):
        order of sums.
     3. there may be many queries: assume a bound of their number (``--assume 'seq == 1'``). Or there
        are few keys.
-    4. an axis may be empty.
+    4. a dimension may be 0.
     """
 
     near = ("Transpose",)
