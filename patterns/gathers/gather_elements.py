@@ -36,13 +36,13 @@ class GatherElementsPattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         indices = m.nodes[-1].input[1]
-        shape, indices_shape, index_shape = (
+        shape, expanded_shape, index_shape = (
             g.try_infer_shape(name) for name in (m.x, indices, m.index)
         )
         # (1)
         if (
             not shape
-            or not indices_shape
+            or not expanded_shape
             or index_shape is None
             or len(index_shape) < len(shape)
             or unstretched(g, indices) is None
@@ -54,8 +54,8 @@ class GatherElementsPattern(EasyPatternOptimization):
         axis = m.axis % len(shape)
         other_axes = [i for i in range(len(shape)) if i != axis]
         # (2) (3)
-        if index_shape[axis] != indices_shape[axis] or any(
-            index_shape[i] != 1 or shape[i] != indices_shape[i] for i in other_axes
+        if index_shape[axis] != expanded_shape[axis] or any(
+            index_shape[i] != 1 or shape[i] != expanded_shape[i] for i in other_axes
         ):
             return self.none(
                 m.nodes[0],

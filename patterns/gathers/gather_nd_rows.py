@@ -13,25 +13,29 @@ class GatherNDRowsPattern(PatternOptimization):
     1. batch_dims is set, or the indices are neither constant nor the result of an Unsqueeze that
        adds their last axis.
     2. the last dimension of the indices is not known to be 1: GatherND may index several axes.
-    3. rows may be empty: onnxruntime's GatherND then does not check the indices.
+    3. a row may have a dimension of size 0, or the shape of x is unknown: onnxruntime's GatherND
+       does not check the indices of rows without elements.
     """
 
     anchors = ("GatherND",)
     min_opset = 11
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        shape, producer = g.try_infer_shape(node.input[1]), g.node_before(node.input[1])
-        if not shape or shape[-1] != 1 or node.attribute.get("batch_dims", 0):  # (1) (2)
+        indices_shape, producer = g.try_infer_shape(node.input[1]), g.node_before(node.input[1])
+        # (1) (2)
+        if not indices_shape or indices_shape[-1] != 1 or node.attribute.get("batch_dims", 0):
             return self.none(
                 node, msg="the last dimension of the indices is not 1, or batch_dims is set"
             )
-        indices, source = g.get_computed_constant(node.input[1]), g.try_infer_shape(node.input[0])
-        if not source or not all(map(is_nonzero, source[1:])):  # (3)
-            return self.none(node, msg="the rows may be empty")
+        indices, x_shape = g.get_computed_constant(node.input[1]), g.try_infer_shape(node.input[0])
+        if not x_shape or not all(map(is_nonzero, x_shape[1:])):  # (3)
+            return self.none(
+                node, msg="a row may have a dimension of size 0, or the shape is unknown"
+            )
         if indices is not None:
             return MatchResult(self, [node], replaced_by("Gather", node.input[0], indices[..., 0]))
         axes = g.get_argument(producer, "axes") if is_op(producer, "Unsqueeze") else None
-        if producer is None or axes not in ([-1], [len(shape) - 1]):  # (1)
+        if producer is None or axes not in ([-1], [len(indices_shape) - 1]):  # (1)
             return self.none(node, msg="no Unsqueeze adds the last axis")
         return MatchResult(self, [node], replaced_by("Gather", node.input[0], producer.input[0]))
 

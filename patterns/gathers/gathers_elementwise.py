@@ -35,7 +35,7 @@ class _GatheredTensors:
         results: names of the results that have the axis.
         ends: consumers that can read a result with the axis, but do not have it in their own
             result: a Reshape, or an Unsqueeze that adds the axis.
-        dropped: names of the results that other consumers read without the axis, after a Squeeze.
+        squeezed: names of the results that other consumers read without the axis, after a Squeeze.
     """
 
     g: GraphView
@@ -44,7 +44,7 @@ class _GatheredTensors:
     other_splits: dict[Node, Mapping[str | int, Any]] = field(default_factory=dict)
     results: dict[str, None] = field(default_factory=dict)
     ends: list[Node] = field(default_factory=list)
-    dropped: list[str] = field(default_factory=list)
+    squeezed: list[str] = field(default_factory=list)
 
     def add_gathers(self, gather: Node | None) -> bool:
         """Add the Gathers of all indices of the tensor from which ``gather`` reads.
@@ -75,7 +75,7 @@ class _GatheredTensors:
                 or self.g.is_output(name)
                 or self.g.is_used_by_subgraph(name)
             ):
-                self.dropped.append(name)
+                self.squeezed.append(name)
         return region
 
     def _carry(self, node: Node) -> Carried | None:
@@ -87,7 +87,7 @@ class _GatheredTensors:
         if (
             axes is None
             or axes.last > self.trailing
-            or not all(map(self._fits, node.input, axes.operands, repeat(node)))
+            or not all(map(self._add_axis_to_operand, node.input, axes.operands, repeat(node)))
         ):
             return None
         self.results[node.output[0]] = None
@@ -105,8 +105,11 @@ class _GatheredTensors:
             new_axes = axes.replaced({label: (label, _NEW_AXIS) for label in labels[-1:]})
         return parameters(self.g, node, new_axes or axes)
 
-    def _fits(self, name: str, operand: AxisOperand | None, node: Node) -> bool:
-        """Whether an operand has the axis, can get it, or broadcasts with fewer axes."""
+    def _add_axis_to_operand(self, name: str, operand: AxisOperand | None, node: Node) -> bool:
+        """Whether an operand has the axis, can get it, or broadcasts with fewer axes.
+
+        Adds the Gathers or the Split from which it can get the axis.
+        """
         if operand is None:  # a scalar or a parameter, such as axes, which cannot get the axis
             return name not in self.results
         if name in self.results:
@@ -157,8 +160,8 @@ class GathersElementwisePattern(PatternOptimization):
     Squeeze for other consumers
 
     What: splits the tensor, and keeps the axis of size 1 while elementwise operators, MatMuls and
-    Concats follow. The steps of a scan that an exporter unrolled may read one another. Outputs of
-    another Split get the axis from an Unsqueeze.
+    Concats follow. This includes a scan that an exporter unrolled, where each step reads the result
+    of the preceding one. Outputs of another Split get the axis from an Unsqueeze.
     Why: for each tensor, one Split instead of one Gather for each step.
     Refuses when:
     1. an index of the axis is missing, or the axis is dynamic.
@@ -183,7 +186,7 @@ class GathersElementwisePattern(PatternOptimization):
             return self.none(node, msg="an index has no Gather")
         region = tensors.grow()  # (3)
         gathers = [piece for pieces in tensors.pieces.values() for piece in pieces]
-        new_nodes = len(tensors.dropped) + len(tensors.pieces) + len(tensors.other_splits)
+        new_nodes = len(tensors.squeezed) + len(tensors.pieces) + len(tensors.other_splits)
         if not region.nodes or new_nodes >= len(gathers):  # (2)
             return self.none(node, msg="the number of nodes would not decrease")
         return MatchResult(
@@ -246,6 +249,6 @@ def _write(tensors: _GatheredTensors, region: AxisRegion, g: PatternRewriter) ->
             nodes.append(g.make_node("Reshape", inputs, node.output, **node.attribute))
     nodes += [
         g.make_node_check_opset("Squeeze", [names[name]], [name], axes=[axis])
-        for name in tensors.dropped
+        for name in tensors.squeezed
     ]
     return nodes
