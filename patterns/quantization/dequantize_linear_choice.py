@@ -20,12 +20,12 @@ class _Choice(NamedTuple):
 
     Attributes:
         since: the first operator set in which it takes 8-bit integers.
-        numbers: indices of the operands from which the result is selected; ``None`` for all.
+        operands: indices of the operands from which the result is selected; ``None`` for all.
         integer_op: the operator that does the same with integers; empty for the operator itself.
     """
 
     since: int
-    numbers: tuple[int, ...] | None = (0,)
+    operands: tuple[int, ...] | None = (0,)
     integer_op: str = ""
 
 
@@ -44,7 +44,7 @@ _CHOICES: Final[dict[str, _Choice]] = {
     "TopK": _Choice(11),
     "Where": _Choice(9, (1, 2)),
 }
-_ZERO: Final = {"Relu": 1, "Pad": 2}
+_DEFAULT_ZERO_OPERAND: Final = {"Relu": 1, "Pad": 2}
 """Index of an operand whose default is 0, for which the integer operator needs the zero point."""
 
 
@@ -173,7 +173,7 @@ def _integers(
 
     ``None`` if an operand is neither dequantized nor constant, or no operand is dequantized.
     """
-    positions = range(len(operator.input)) if choice.numbers is None else choice.numbers
+    positions = range(len(operator.input)) if choice.operands is None else choice.operands
     integers: dict[int, str | Array] = {}
     for position in positions:
         name = operator.input[position] if position < len(operator.input) else ""
@@ -185,13 +185,13 @@ def _integers(
         if operand is None:
             return None
         integers[position] = operand
-    zero = _ZERO.get(operator.op_type)
+    zero_operand = _DEFAULT_ZERO_OPERAND.get(operator.op_type)
     if (
-        zero is not None
-        and zero not in integers
+        zero_operand is not None
+        and zero_operand not in integers
         and operator.get_attribute("mode", "constant") == "constant"
     ):
-        integers[zero] = np.asarray(quantization.zeros[0], numpy_dtype(dtype))
+        integers[zero_operand] = np.asarray(quantization.zeros[0], numpy_dtype(dtype))
     return integers if any(isinstance(operand, str) for operand in integers.values()) else None
 
 
