@@ -1,4 +1,4 @@
-"""Two Casts, adjacent or around a movement, of which at most one remains."""
+"""Two Casts, adjacent or around an operator that only moves data, of which at most one remains."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -82,14 +82,14 @@ class CastMovementCastPattern(_CastPair):
     """Cast(Transpose(Cast(x, to=float)), to=float16) → Transpose(x)
 
     What: moves elements in their original type. The same for Reshape, Squeeze, Slice, Expand and
-    other movements.
+    other operators that only move data.
     Why: two nodes fewer, and half the bytes are moved. Mixed-precision models have such Casts. (A
     single Cast is not moved past the operator: onnxruntime does not round to float16 between
     another operator and a Cast to float32.)
     Refuses when:
     1. the type in between does not represent all values of the type of x, or the last Cast is to
        another type than x.
-    2. the provider has no kernel of the movement for the type of x, such as DepthToSpace of int16.
+    2. the provider has no kernel of this operator for the type of x, such as DepthToSpace of int16.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, rest: Variadic) -> Symbol:

@@ -39,7 +39,7 @@ class TriluMulPattern(PatternOptimization):
             ):
                 continue
             comparison = g.node_before(cast.input[0])
-            operator = self._columns_to_rows(g, comparison)
+            operator = self._column_row_comparison(g, comparison)
             if operator is None:  # (1)
                 return self.none(cast, msg="the mask is not a comparison of row and column indices")
             # (2)
@@ -67,7 +67,7 @@ class TriluMulPattern(PatternOptimization):
         return [triangle, *nodes, g.make_node("Identity", triangle.output[:1], node.output)]
 
     @staticmethod
-    def _columns_to_rows(g: GraphView, node: Node | None) -> str | None:
+    def _column_row_comparison(g: GraphView, node: Node | None) -> str | None:
         """The operator with which a node compares column indices to row indices, or ``None``."""
         if node is None or node.op_type not in MIRRORED or node.domain:
             return None
