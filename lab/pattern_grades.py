@@ -41,12 +41,12 @@ def grades() -> dict[str, str]:
     return {cls.name(): grade_of(cls) for cls in patterns if cls.is_shipped()}
 
 
-def text(names: dict[str, str]) -> str:
-    """The content of the file for these grades by name."""
+def text(grade_by_name: dict[str, str]) -> str:
+    """The content of the file for these grades."""
     parts: list[str] = []
     for grade in GRADES[:-1]:
-        words = " ".join(sorted(name for name in names if names[name] == grade))
-        lines = "\n".join(f"        {line}" for line in textwrap.wrap(words, _WIDTH))
+        names = sorted(name for name in grade_by_name if grade_by_name[name] == grade)
+        lines = "\n".join(f"        {line}" for line in textwrap.wrap(" ".join(names), _WIDTH))
         parts.append(f'    "{grade}": """\n{lines}\n    """,\n')
     return _HEAD + "".join(parts) + _TAIL
 

@@ -62,7 +62,7 @@ REFUSALS = (
         ),
     ),
     Workaround(
-        "xoptim/precision/switched.py, blocks stay in their subgraph",
+        "xoptim/precision/switches.py, _SwitchWriter",
         "<1.33",
         Example.only(
             f"agraph (float[2,32] x, bool c) => (float[2,1] y) {_WEIGHTS} {{ y = If (c) <"
@@ -181,7 +181,7 @@ def judgement(
         return False, "can be removed: no supported version has the defect"
     return (
         True,
-        f"fixed in {installed}; needed while xoptim supports {oldest} and others {versions}",
+        f"fixed in {installed}; still needed for supported versions {versions} (oldest: {oldest})",
     )
 
 

@@ -16,7 +16,7 @@ from lab.conformance.judging import Outcome
 
 PAGE = Path(__file__).resolve().parents[1] / "conformance.md"
 KINDS_TABLE, SKIPPED = "kinds", "left out"
-_COLUMNS = ("kind", "cases", "right without optimization", "of those right after it")
+_COLUMNS = ("kind", "cases", "correct unoptimized", "of these, correct optimized")
 
 
 def versions() -> str:
@@ -55,9 +55,9 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     testable = [o for o in outcomes if not o.dropped]
     faults = sum(len(o.faults) for o in outcomes)
     return (
-        f"{len(outcomes)} cases, {len(testable)} right without optimization, of those "
-        f"{sum(not o.faults for o in testable)} right after it; {sum(o.runs for o in outcomes)} "
-        f"comparisons, {faults} failed"
+        f"{len(outcomes)} cases, {len(testable)} correct unoptimized, of these "
+        f"{sum(not o.faults for o in testable)} correct optimized; "
+        f"{sum(o.runs for o in outcomes)} comparisons, {faults} failed"
     )
 
 
@@ -67,7 +67,7 @@ def differences(shown: Mapping[str, Table], wanted: Mapping[str, Table]) -> list
     """
     first, second = map(_listed, (shown, wanted))
     return [
-        f"{case}: {first.get(case, 'right')} on the page, {second.get(case, 'right')} here"
+        f"{case}: {first.get(case, 'correct')} on the page, {second.get(case, 'correct')} here"
         for case in sorted(first.keys() | second.keys())
         if first.get(case) != second.get(case)
     ]

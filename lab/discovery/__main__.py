@@ -70,7 +70,7 @@ def main() -> None:
     for rule in searched(forms, options.nodes):
         if options.all or not is_known(rule):
             time = ratio(rule, options.seconds) if options.seconds else ""
-            cells = (rule.places, rule.models, rule.left, rule.right, rule.exactness, time)
+            cells = (rule.occurrences, rule.models, rule.left, rule.right, rule.exactness, time)
             click.echo(f"| {' | '.join(map(str, cells))} |")
 
 

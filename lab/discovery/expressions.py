@@ -14,7 +14,7 @@ CONSTANTS: Final = (0.0, 1.0, -1.0, 2.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class CallParameters:
     """The parameters of a call of an operator: its attributes, and its last operands if they are
     constants such as axes or a shape.
     """
@@ -23,13 +23,15 @@ class Way:
     operands: tuple[tuple[int, ...] | int, ...] = ()
 
 
-def _ways(name: str, values: Iterable[Any]) -> tuple[Way, ...]:
-    """Calls with each of these values of an attribute."""
-    return tuple(Way(((name, value),)) for value in values)
+def _with_attribute(name: str, values: Iterable[Any]) -> tuple[CallParameters, ...]:
+    """Parameters with each of these values of an attribute."""
+    return tuple(CallParameters(((name, value),)) for value in values)
 
 
-_PLAIN: Final = (Way(),)
-_AXES: Final = tuple(Way((("keepdims", keep),), ((axis,),)) for axis in (-1, 1) for keep in (1, 0))
+_PLAIN: Final = (CallParameters(),)
+_AXES: Final = tuple(
+    CallParameters((("keepdims", keep),), ((axis,),)) for axis in (-1, 1) for keep in (1, 0)
+)
 _UNARY: Final = (
     "Neg",
     "Abs",
@@ -73,30 +75,39 @@ _BINARY: Final = (
     "Xor",
     "MatMul",
 )
-OPERATORS: Final[Mapping[str, tuple[int, tuple[Way, ...]]]] = {
+OPERATORS: Final[Mapping[str, tuple[int, tuple[CallParameters, ...]]]] = {
     **dict.fromkeys(_UNARY, (1, _PLAIN)),
     **dict.fromkeys(_BINARY, (2, _PLAIN)),
     "Where": (3, _PLAIN),
     "Cast": (
         1,
-        _ways("to", (onnx.TensorProto.FLOAT, onnx.TensorProto.BOOL, onnx.TensorProto.INT64)),
+        _with_attribute(
+            "to", (onnx.TensorProto.FLOAT, onnx.TensorProto.BOOL, onnx.TensorProto.INT64)
+        ),
     ),
-    "Transpose": (1, _ways("perm", ((0, 2, 1), (1, 0, 2)))),
-    "Softmax": (1, _ways("axis", (-1,))),
-    "Concat": (2, _ways("axis", (-1, 0))),
+    "Transpose": (1, _with_attribute("perm", ((0, 2, 1), (1, 0, 2)))),
+    "Softmax": (1, _with_attribute("axis", (-1,))),
+    "Concat": (2, _with_attribute("axis", (-1, 0))),
     "Reshape": (
         1,
-        (Way((), ((-1,),)), Way((), ((0, -1),)), Way((), ((0, 0, -1, 2),)), Way((), ((0, 0, -1),))),
+        (
+            CallParameters((), ((-1,),)),
+            CallParameters((), ((0, -1),)),
+            CallParameters((), ((0, 0, -1, 2),)),
+            CallParameters((), ((0, 0, -1),)),
+        ),
     ),
-    "Unsqueeze": (1, tuple(Way((), ((axis,),)) for axis in (0, 1, -1))),
-    "Squeeze": (1, tuple(Way((), ((axis,),)) for axis in (0, 1, -1))),
+    "Unsqueeze": (1, tuple(CallParameters((), ((axis,),)) for axis in (0, 1, -1))),
+    "Squeeze": (1, tuple(CallParameters((), ((axis,),)) for axis in (0, 1, -1))),
     "Gather": (
         1,
-        tuple(Way((("axis", axis),), (index,)) for axis in (0, -1) for index in (0, (0,))),
+        tuple(
+            CallParameters((("axis", axis),), (index,)) for axis in (0, -1) for index in (0, (0,))
+        ),
     ),
-    "Slice": (1, (Way((), ((0,), (1,), (-1,))), Way((), ((1,), (9,), (1,))))),
+    "Slice": (1, (CallParameters((), ((0,), (1,), (-1,))), CallParameters((), ((1,), (9,), (1,))))),
     **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"), (1, _AXES)),
-    "CumSum": (1, (Way((), (-1,)),)),
+    "CumSum": (1, (CallParameters((), (-1,)),)),
 }
 """The operators of expressions: the number of variable operands, and the parameters to try."""
 
@@ -107,13 +118,13 @@ class Term:
 
     Attributes:
         op_type: operator; empty for an input or a number.
-        way: parameters of the call.
+        parameters: parameters of the call.
         parts: the operands.
         name: name of an input, or the text of a number; empty for a call.
     """
 
     op_type: str = ""
-    way: Way = Way()
+    parameters: CallParameters = CallParameters()
     parts: tuple[Term, ...] = ()
     name: str = ""
 
@@ -131,9 +142,9 @@ class Term:
             return self.name
         settings = [
             str(list(operand) if isinstance(operand, tuple) else operand)
-            for operand in self.way.operands
+            for operand in self.parameters.operands
         ]
-        settings += [f"{name}={value}" for name, value in self.way.attributes]
+        settings += [f"{name}={value}" for name, value in self.parameters.attributes]
         return f"{self.op_type}({', '.join((*map(str, self.parts), *settings))})"
 
 
@@ -166,11 +177,11 @@ def terms(tree: ast.expr) -> Iterator[Term]:
     operator is not in `OPERATORS`.
     """
     if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id in OPERATORS:
-        count, ways = OPERATORS[tree.func.id]
+        count, choices = OPERATORS[tree.func.id]
         if len(tree.args) < count:
             return
         for parts in product(*(list(terms(part)) for part in tree.args[:count])):
-            yield from (Term(tree.func.id, way, parts) for way in ways)
+            yield from (Term(tree.func.id, parameters, parts) for parameters in choices)
     elif isinstance(tree, ast.Name):
         yield Term(name=tree.id)
     elif isinstance(tree, (ast.Constant, ast.UnaryOp)):
@@ -188,7 +199,7 @@ def renamed(term: Term) -> Term:
 
     def copied(node: Term) -> Term:
         if node.op_type:
-            return Term(node.op_type, node.way, tuple(map(copied, node.parts)))
+            return Term(node.op_type, node.parameters, tuple(map(copied, node.parts)))
         return (
             Term(name=names.setdefault(node.name, chr(ord("a") + len(names))))
             if node.is_operand

@@ -29,8 +29,8 @@ from benchmarks.families import Graph
 from lab.discovery.expressions import (
     CONSTANTS,
     OPERATORS,
+    CallParameters,
     Term,
-    Way,
     ordered,
     parsed,
     renamed,
@@ -47,19 +47,21 @@ class Kernels:
 
     def __init__(self) -> None:
         self._sessions: dict[
-            tuple[str, Way, tuple[Any, ...]], onnxruntime.InferenceSession | None
+            tuple[str, CallParameters, tuple[Any, ...]], onnxruntime.InferenceSession | None
         ] = {}
         self._options = onnxruntime.SessionOptions()
         self._options.log_severity_level = 4
         self._options.intra_op_num_threads = 1
 
-    def call(self, op_type: str, way: Way, operands: Sequence[Array]) -> Array | None:
+    def call(
+        self, op_type: str, parameters: CallParameters, operands: Sequence[Array]
+    ) -> Array | None:
         """The result; ``None`` where the operator does not take these operands."""
         if op_type in ("Div", "Pow") and operands[0].dtype.kind in "iu":
             return None  # integer division by zero ends the process
-        key = op_type, way, tuple(operand.dtype for operand in operands)
+        key = op_type, parameters, tuple(operand.dtype for operand in operands)
         if key not in self._sessions:
-            self._sessions[key] = self._session(op_type, way, operands)
+            self._sessions[key] = self._session(op_type, parameters, operands)
         session = self._sessions[key]
         if session is None:
             return None
@@ -71,13 +73,14 @@ class Kernels:
         return result
 
     def _session(
-        self, op_type: str, way: Way, operands: Sequence[Array]
+        self, op_type: str, parameters: CallParameters, operands: Sequence[Array]
     ) -> onnxruntime.InferenceSession | None:
         types = {
             f"x{i}": onnx.helper.np_dtype_to_tensor_dtype(operand.dtype)
             for i, operand in enumerate(operands)
         }
-        model = model_of(Term(op_type, way, tuple(Term(name=name) for name in types)), types)
+        operand_terms = tuple(Term(name=name) for name in types)
+        model = model_of(Term(op_type, parameters, operand_terms), types)
         try:
             return onnxruntime.InferenceSession(
                 model.SerializeToString(), self._options, providers=["CPUExecutionProvider"]
@@ -95,7 +98,7 @@ class Kernels:
             if value is None:
                 return None
             parts.append(value)
-        return self.call(term.op_type, term.way, parts)
+        return self.call(term.op_type, term.parameters, parts)
 
 
 _SHAPE: Final = (2, 3, 4)
@@ -109,14 +112,14 @@ class Setting:
 
     Attributes:
         names: names of the inputs.
-        kinds: names of the inputs that are Boolean.
+        boolean_inputs: names of the inputs that are Boolean.
         dtype: type of the other inputs.
         shape: shape of all inputs that do not broadcast.
         size: maximum number of nodes of a right side, 1 or 2.
     """
 
     names: tuple[str, ...]
-    kinds: frozenset[str]
+    boolean_inputs: frozenset[str]
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     size: int
@@ -129,7 +132,7 @@ class Setting:
         feeds = {}
         for name in self.names:
             shape = (shapes or {}).get(name, self.shape)
-            if name in self.kinds:
+            if name in self.boolean_inputs:
                 feeds[name] = rng.random(shape) < 0.5
             elif np.dtype(dtype).kind in "iu":
                 feeds[name] = rng.integers(-5, 6, shape).astype(dtype)
@@ -182,10 +185,10 @@ def grown(kernels: Kernels, setting: Setting) -> dict[bytes, Term]:
     operands = leaves
     for nodes in range(1, setting.size + 1):
         results = []
-        for op_type, way, parts in _calls(operands, leaves):
-            result = kernels.call(op_type, way, [value for _, value in parts])
+        for op_type, parameters, parts in _calls(operands, leaves):
+            result = kernels.call(op_type, parameters, [value for _, value in parts])
             if result is not None and (key := fingerprint(result)) not in table:
-                table[key] = Term(op_type, way, tuple(term for term, _ in parts))
+                table[key] = Term(op_type, parameters, tuple(term for term, _ in parts))
                 if nodes < setting.size:
                     results.append((table[key], result))
         operands = results
@@ -203,17 +206,18 @@ _Valued = tuple[Term, Array]
 
 def _calls(
     values: Sequence[_Valued], leaves: Sequence[_Valued]
-) -> Iterator[tuple[str, Way, tuple[_Valued, ...]]]:
-    """All calls that read one of the values once, and leaves otherwise, or one value twice.
+) -> Iterator[tuple[str, CallParameters, tuple[_Valued, ...]]]:
+    """All calls with one operand from ``values`` and leaves as the others.
 
-    Calls that read numbers only are skipped.
+    Calls of two operands also get one value as both operands. Calls that read numbers only are
+    skipped.
     """
-    for op_type, (count, ways) in OPERATORS.items():
+    for op_type, (count, choices) in OPERATORS.items():
         for value in values:
             rows = {tuple(map(id, row)): row for row in _rows(value, leaves, count)}
-            for row, way in product(rows.values(), ways):
+            for row, parameters in product(rows.values(), choices):
                 if any(term.op_type or term.is_operand for term, _ in row):
-                    yield op_type, way, row
+                    yield op_type, parameters, row
 
 
 def _rows(value: _Valued, leaves: Sequence[_Valued], count: int) -> Iterator[tuple[_Valued, ...]]:
@@ -234,9 +238,9 @@ class Rule:
         right: an expression of fewer nodes that computes the same.
         exactness: the worst exactness over all samples.
         dtypes: types for which both sides run.
-        kinds: names of the inputs that are Boolean.
-        places: number of occurrences of the form of the left side, without those whose intermediate
-            results have other consumers.
+        boolean_inputs: names of the inputs that are Boolean.
+        occurrences: number of occurrences of the form of the left side, without those whose
+            intermediate results have other consumers.
         models: number of models that contain the form.
     """
 
@@ -244,8 +248,8 @@ class Rule:
     right: Term
     exactness: Exactness
     dtypes: tuple[str, ...]
-    kinds: frozenset[str]
-    places: int
+    boolean_inputs: frozenset[str]
+    occurrences: int
     models: int
 
 
@@ -298,17 +302,18 @@ def compared(a: Array, b: Array) -> Exactness | None:
     return "rounding" if is_close else None
 
 
-def searched(forms: Iterable[Mapping[str, Any]], most: int) -> list[Rule]:
+def searched(forms: Iterable[Mapping[str, Any]], max_nodes: int) -> list[Rule]:
     """Rewrites of forms, in their order.
 
     Args:
         forms: motifs that `mine` has found, as JSON objects.
-        most: maximum number of nodes of a form.
+        max_nodes: maximum number of nodes of a form.
     """
     kernels = Kernels()
     lefts: dict[Term, Mapping[str, Any]] = {}
     for form in forms:
-        tree = parsed(form["form"]) if form["nodes"] <= most and form["exclusive"] else None
+        is_searched = form["nodes"] <= max_nodes and form["exclusive"]
+        tree = parsed(form["form"]) if is_searched else None
         for left in map(renamed, terms(tree) if tree is not None else ()):
             lefts.setdefault(left, form)
     by_setting: dict[Setting, list[Term]] = {}
@@ -330,7 +335,7 @@ def searched(forms: Iterable[Mapping[str, Any]], most: int) -> list[Rule]:
                     left,
                     right,
                     *verdict,
-                    setting.kinds,
+                    setting.boolean_inputs,
                     lefts[left]["exclusive"],
                     lefts[left]["models"],
                 )
@@ -342,8 +347,9 @@ def _settings(left: Term) -> Iterator[Setting]:
     names = tuple(sorted({term.name for term in ordered(left) if term.is_operand}))
     shape = _SQUARE if "MatMul" in str(left) else _SHAPE
     if 0 < len(names) <= 3:
-        for kinds, dtype in product(_kinds(names), ("float64", "int64")):
-            yield Setting(names, kinds, np.dtype(dtype), shape, min(len(left.nodes()) - 1, 2))
+        size = min(len(left.nodes()) - 1, 2)
+        for boolean_inputs, dtype in product(_boolean_inputs(names), ("float64", "int64")):
+            yield Setting(names, boolean_inputs, np.dtype(dtype), shape, size)
 
 
 def _right_side(
@@ -365,7 +371,7 @@ def _right_side(
     return None if any(rewrites.values()) else right
 
 
-def _kinds(names: Sequence[str]) -> Iterator[frozenset[str]]:
+def _boolean_inputs(names: Sequence[str]) -> Iterator[frozenset[str]]:
     """All choices of the inputs that are Boolean."""
     for flags in product((False, True), repeat=len(names)):
         yield frozenset(name for name, is_bool in zip(names, flags, strict=True) if is_bool)
@@ -386,8 +392,11 @@ def model_of(
     names: dict[Term, str] = {}
     for node in ordered(term):
         if node.op_type:
-            operands = [*(names[part] for part in node.parts), *map(g.constant, node.way.operands)]
-            names[node] = g.add(node.op_type, *operands, **dict(node.way.attributes))
+            operands = [
+                *(names[part] for part in node.parts),
+                *map(g.constant, node.parameters.operands),
+            ]
+            names[node] = g.add(node.op_type, *operands, **dict(node.parameters.attributes))
         elif node.is_operand:
             names[node] = g.input(*shape or (), dtype=types[node.name], name=node.name)
             if shape is None:
@@ -403,7 +412,9 @@ def side_of(rule: Rule, term: Term, shape: Sequence[int | str]) -> onnx.ModelPro
         np.dtype("float32" if "float32" in rule.dtypes else rule.dtypes[0])
     )
     names = [node.name for node in ordered(rule.left) if node.is_operand]
-    types = {name: onnx.TensorProto.BOOL if name in rule.kinds else dtype for name in names}
+    types = {
+        name: onnx.TensorProto.BOOL if name in rule.boolean_inputs else dtype for name in names
+    }
     return onnx.shape_inference.infer_shapes(model_of(term, types, shape), strict_mode=True)
 
 

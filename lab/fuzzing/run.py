@@ -20,9 +20,9 @@ from pathlib import Path
 from time import monotonic
 from types import FrameType
 
-SLOWEST = 10
+MAX_SECONDS = 10
 """Seconds that one input may take."""
-LARGEST = 2048
+MAX_MEMORY_MIB = 2048
 """Mebibytes of memory that the process may use, a limit of libFuzzer."""
 REGRESSIONS = Path(__file__).parents[2] / "tests" / "fuzzing" / "regressions"
 """Inputs that failed in the past, in a folder for each target."""
@@ -91,11 +91,11 @@ def _repeated(options: argparse.Namespace) -> int:
 
 
 class Limits:
-    """Raises `TooSlowError` in a block that takes more than `SLOWEST` seconds."""
+    """Raises `TooSlowError` in a block that takes more than `MAX_SECONDS` seconds."""
 
     def __enter__(self) -> None:
         self._before = signal.signal(signal.SIGALRM, _too_slow)
-        signal.setitimer(signal.ITIMER_REAL, SLOWEST)
+        signal.setitimer(signal.ITIMER_REAL, MAX_SECONDS)
 
     def __exit__(self, *_: object) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -103,7 +103,7 @@ class Limits:
 
 
 def _too_slow(_: int, __: FrameType | None) -> None:
-    raise TooSlowError(f"this takes more than {SLOWEST} s")
+    raise TooSlowError(f"this takes more than {MAX_SECONDS} s")
 
 
 def _guided(options: argparse.Namespace) -> int:
@@ -130,7 +130,8 @@ def _guided(options: argparse.Namespace) -> int:
     corpus.mkdir(exist_ok=True, parents=True)
     for number, seed in enumerate(target.seeds()):
         (corpus / f"seed-{number}").write_bytes(seed)
-    flags = ["-handle_segv=0", "-max_len=16384", f"-timeout={SLOWEST}", f"-rss_limit_mb={LARGEST}"]
+    flags = ["-handle_segv=0", "-max_len=16384"]
+    flags += [f"-timeout={MAX_SECONDS}", f"-rss_limit_mb={MAX_MEMORY_MIB}"]
     flags.append(f"-max_total_time={int(options.seconds)}")
     flags.append(f"-artifact_prefix={options.save}/{name}-")
     folders = [str(corpus)]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import onnx
 
 import xoptim
-from lab.reach import choices, flow, kernels, matmul, movement, parts, sizes, traditional, whole
+from lab.reach import choices, cleanup, flow, kernels, matmul, movement, parts, sizes, traditional
 from lab.reach.rows import Row, Theme
 from lab.reach.suites import section
 from tests.support import parse
@@ -54,7 +54,7 @@ def themes() -> tuple[Theme, ...]:
         flow.THEME,
         traditional.THEME,
     )
-    return (*portable, whole.THEME, kernels.THEME)
+    return (*portable, cleanup.THEME, kernels.THEME)
 
 
 def rows() -> Iterator[tuple[str, Row]]:

@@ -59,8 +59,8 @@ def test_pages_that_differ() -> None:
     assert differences(tables, tables) == []
     changed = tables_of([right._replace(dropped="refused: so"), other._replace(dropped="")])
     assert differences(tables, changed) == [
-        "node/a: right on the page, refused here",
-        "node/b: other numbers on the page, right here",
+        "node/a: correct on the page, refused here",
+        "node/b: other numbers on the page, correct here",
     ]
 
 
@@ -97,7 +97,9 @@ def test_how_a_case_is_judged() -> None:
         ]
     )
     assert tables[SKIPPED].rows == [["node/a", "refused"]]
-    assert "3 cases, 2 right" in summary([right, right._replace(dropped="refused"), right])
+    assert "3 cases, 2 correct unoptimized, of these 2 correct optimized" in summary(
+        [right, right._replace(dropped="refused"), right]
+    )
 
 
 def test_a_fault_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

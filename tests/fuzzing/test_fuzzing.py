@@ -155,7 +155,7 @@ def test_what_breaks_is_kept(
         "lab.fuzzing.targets.TARGETS",
         {"toy": Target(target, lambda: [b"a", b"bb"], "bytes")},  # type: ignore[arg-type]
     )
-    monkeypatch.setattr(run, "SLOWEST", 0.1)
+    monkeypatch.setattr(run, "MAX_SECONDS", 0.1)
     assert run.main(["toy", "--runs", "2", "--save", str(tmp_path)]) in (1, 2)
     kept = sorted(tmp_path.iterdir())
     assert kept[0].name == "crash-toy-1"

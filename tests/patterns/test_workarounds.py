@@ -54,7 +54,7 @@ def test_a_model_without_a_defect() -> None:
         ("1.32.0", "1.22", True, True, "needed, 1.32.0 has the defect"),
         ("1.33.0.dev7", "1.22", True, False, "still has the defect: declare more than <1.33"),
         ("1.32.0", "1.22", False, False, "does not have the defect: declare less than <1.33"),
-        ("1.33.0", "1.22", False, True, "fixed in 1.33.0; needed while xoptim supports 1.22"),
+        ("1.33.0", "1.22", False, True, "fixed in 1.33.0; still needed for supported versions"),
         ("1.34.0", "1.33", False, False, "can be removed: no supported version has the defect"),
     ],
 )

@@ -1,9 +1,9 @@
-"""Rewrites that fold constants, merge equal nodes, and remove nodes whose results are not read."""
+"""Constant folding, common subexpression elimination and dead code elimination."""
 
 from lab.reach.rows import Refused, Row, Theme
 
 THEME = Theme(
-    "Constants, equal nodes and results that are not read",
+    "Constant folding, common subexpression elimination and dead code elimination",
     rows=(
         Row(
             "an output that depends on constants only → Constant",
@@ -29,7 +29,7 @@ THEME = Theme(
             (),
         ),
         Row(
-            "a stacked result of a Loop that is not read → none",
+            "an unused scan output of a Loop → none",
             "agraph (float[a] x, int64 n) => (float[a] y) { "
             "y, k = Loop(n, , x) < body = round (int64 i, bool d, float[a] s) "
             "=> (bool e, float[a] t, float[a] u) { e = Identity(d) t = Sin(s) u = Cos(s) }> }",
