@@ -6,10 +6,10 @@
 
 Each decoder (`decoder_models.py`) is exported by both of torch's exporters and optimized with each
 selection. Three workloads run in onnxruntime with ORT graph optimizations at the level ``all``, on
-one thread, with inputs and outputs bound to memory. The original, the result and the built model
-are measured in the same rounds of random order; the first round is dropped. No more than three
-sessions are open at a time. Times are CPU times. All files are temporary, except that ``--folder``
-keeps the exported and the built models.
+one thread, with I/O binding. The original, the result and the built model are measured in the same
+rounds of random order; the first round is dropped. No more than three sessions are open at a time.
+Times are CPU times. All files are temporary, except that ``--folder`` keeps the exported and the
+built models.
 """
 
 import contextlib
@@ -77,17 +77,17 @@ class Figures:
     Attributes:
         nodes: number of nodes.
         loading: time and memory to load the model.
-        times: time divided by the original's, by workload.
-        ratios: time divided by the built model's, by workload.
-        scores: the largest difference of the logits, divided by the largest logit.
+        to_original: time divided by the original's, by workload.
+        to_built: time divided by the built model's, by workload.
+        logit_error: the largest difference of the logits, divided by the largest logit.
         seconds: time of the optimization.
     """
 
     nodes: int
     loading: Loading
-    times: dict[str, float] = field(default_factory=dict)
-    ratios: dict[str, float] = field(default_factory=dict)
-    scores: float = 0.0
+    to_original: dict[str, float] = field(default_factory=dict)
+    to_built: dict[str, float] = field(default_factory=dict)
+    logit_error: float = 0.0
     seconds: float | None = None
 
 
@@ -135,8 +135,8 @@ def sample_of(decoder: Decoder, layers: int, folder: pathlib.Path) -> list[str]:
     return ["--feeds", str(file)]
 
 
-def optimized(source: pathlib.Path, target: pathlib.Path, selection: str, plan: Plan) -> float:
-    """Optimize a file into another one by the command; returns the seconds.
+def optimize_file(source: pathlib.Path, target: pathlib.Path, selection: str, plan: Plan) -> float:
+    """Run ``xopt optimize`` on a file; returns its wall time in seconds.
 
     Raises:
         RuntimeError: the command failed.
@@ -155,9 +155,9 @@ def optimized(source: pathlib.Path, target: pathlib.Path, selection: str, plan: 
     return time.perf_counter() - start
 
 
-def difference(scores: np.ndarray, expected: np.ndarray) -> float:
+def difference(logits: np.ndarray, expected: np.ndarray) -> float:
     """The largest difference of the logits divided by the largest logit; infinite if one is NaN."""
-    error = float(np.abs(scores - expected).max() / np.abs(expected).max())
+    error = float(np.abs(logits - expected).max() / np.abs(expected).max())
     return error if np.isfinite(error) else float("inf")
 
 
@@ -176,10 +176,10 @@ def compared(
         for name, load in plan.decoder.workloads().items():
             feeds = values_of(plan.decoder, plan.layers, load)
             if not number:
-                scores = {label: np.asarray(sessions[label].run(feeds)[0]) for label in models}
-                first = scores[next(iter(models))]
+                logits = {label: np.asarray(sessions[label].run(feeds)[0]) for label in models}
+                first = logits[next(iter(models))]
                 errors = {
-                    label: max(errors[label], difference(scores[label], first)) for label in models
+                    label: max(errors[label], difference(logits[label], first)) for label in models
                 }
             runs = [sessions[label].runner(feeds) for label in models]
             measure_pass(runs, list(times[name].values()), plan.seconds * len(models), rng, clock)
@@ -207,10 +207,10 @@ def fill(
         original = next(iter(by_label.values()))
         for label, own_times in by_label.items():
             rounds = own_times.rounds
-            figures[label].times[name] = ratio_of(rounds, original.rounds).value
+            figures[label].to_original[name] = ratio_of(rounds, original.rounds).value
             if BUILT in by_label:
-                figures[label].ratios[name] = ratio_of(rounds, by_label[BUILT].rounds).value
-            figures[label].scores = errors[label]
+                figures[label].to_built[name] = ratio_of(rounds, by_label[BUILT].rounds).value
+            figures[label].logit_error = errors[label]
 
 
 def measured(
@@ -227,7 +227,7 @@ def measured(
     for index, selection in enumerate(plan.selections):
         with tempfile.TemporaryDirectory(dir=source.parent) as folder:
             target = pathlib.Path(folder) / "model.onnx"
-            seconds = optimized(source, target, selection, plan)
+            seconds = optimize_file(source, target, selection, plan)
             figures[selection] = figures_of(target, plan)
             figures[selection].seconds = seconds
             times, errors = compared({**baselines, selection: target}, plan)
@@ -243,20 +243,20 @@ def measured(
 def row(label: str, figures: Figures, base: Mapping[str, float]) -> str:
     """A row of the table; the times of the original are milliseconds."""
     cells = [label, str(figures.nodes)]
-    for name, ratio in figures.times.items():
-        ratios = f" ({figures.ratios[name]:.2f})" if name in figures.ratios else ""
+    for name, ratio in figures.to_original.items():
+        to_built = f" ({figures.to_built[name]:.2f})" if name in figures.to_built else ""
         spent = f"{base[name]:.{0 if base[name] >= 10 else 2}f} ms"
-        cells.append(f"{spent if label == 'original' else f'{ratio:.2f}'}{ratios}")
+        cells.append(f"{spent if label == 'original' else f'{ratio:.2f}'}{to_built}")
     memory = figures.loading.memory
     cells += [f"{figures.loading.seconds:.1f}", "" if memory is None else f"{memory / 1e9:.1f}"]
-    cells += ["" if label == "original" else f"{figures.scores:.0e}"]
+    cells += ["" if label == "original" else f"{figures.logit_error:.0e}"]
     cells += ["" if figures.seconds is None else f"{figures.seconds:.0f}"]
     return f"| {' | '.join(cells)} |"
 
 
 def head(plan: Plan) -> str:
     """The head of a table."""
-    names = [*plan.decoder.workloads(), "loading, s", "memory, GB", "scores", "optimizing, s"]
+    names = [*plan.decoder.workloads(), "loading, s", "memory, GB", "logit error", "optimizing, s"]
     return f"| model | nodes | {' | '.join(names)} |\n|---|---:|{'---:|' * len(names)}"
 
 

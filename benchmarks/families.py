@@ -62,11 +62,11 @@ class Graph:
             self.random.standard_normal(shape) * (terms or shape[-2:][0]) ** -0.5, np.float32
         )
 
-    def conv(self, x: str, channels: int, out: int, *, window: int = 3, step: int = 1) -> str:
+    def conv(self, x: str, channels: int, out: int, *, kernel: int = 3, stride: int = 1) -> str:
         """A Conv with a bias and padding, from ``channels`` to ``out`` channels."""
-        weights = self.weight(out, channels, window, window, terms=channels * window**2 / 2)
+        weights = self.weight(out, channels, kernel, kernel, terms=channels * kernel**2 / 2)
         return self.add(
-            "Conv", x, weights, self.weight(out), pads=[window // 2] * 4, strides=[step] * 2
+            "Conv", x, weights, self.weight(out), pads=[kernel // 2] * 4, strides=[stride] * 2
         )
 
     def model(self, *results: str) -> onnx.ModelProto:

@@ -305,9 +305,9 @@ def one_layer(g: Graph, count: int = 8, width: int = 64, rows: int | str = 16) -
     return g.add("Concat", *(g.add("Tanh", total) for total in sums), axis=1)
 
 
-def convolution(g: Graph, x: str, channels: int, out: int, window: int) -> str:
+def convolution(g: Graph, x: str, channels: int, out: int, kernel: int) -> str:
     """A Conv and a Relu, from ``channels`` to ``out`` channels."""
-    return g.add("Relu", g.conv(x, channels, out, window=window))
+    return g.add("Relu", g.conv(x, channels, out, kernel=kernel))
 
 
 def branches(g: Graph, channels: int = 192, size: int = 28) -> str:
@@ -316,8 +316,8 @@ def branches(g: Graph, channels: int = 192, size: int = 28) -> str:
     """
     x = g.input(1, channels, size, size)
     outs = [convolution(g, x, channels, 32, 1), convolution(g, x, channels, 32, 1)]
-    for middle, out, window in ((96, 128, 3), (16, 32, 5)):
-        outs.append(convolution(g, convolution(g, x, channels, middle, 1), middle, out, window))
+    for middle, out, kernel in ((96, 128, 3), (16, 32, 5)):
+        outs.append(convolution(g, convolution(g, x, channels, middle, 1), middle, out, kernel))
     return g.add("Concat", *outs, axis=1)
 
 

@@ -1,5 +1,5 @@
-"""The cost of matching: per attempt in each form in which a pattern can be written, and with many
-patterns at one operator.
+"""Time of pattern matching: per attempt, for each way to write a pattern; and as the number of
+patterns with one anchor grows.
 
     # microseconds by form; growth from 10 to 1000 patterns anchored at Add
     python benchmarks/matching.py
@@ -9,7 +9,7 @@ patterns at one operator.
 All forms look for the same subgraph, Neg(Relu(Add(x, k))). Attempts are named by their outcome:
 
 - `miss`: the Neg reads another operator than Relu;
-- `deep`: Neg and Relu match, the last node is not an Add;
+- `late miss`: Neg and Relu match, the last node is not an Add;
 - `match`: all nodes match;
 - `first`: the first match, in which the pattern is traced and compiled.
 
@@ -134,7 +134,7 @@ def subgraphs() -> dict[str, tuple[GraphView, Node]]:
     """A graph for each kind of attempt, and the node at which the attempt starts."""
     bodies = {
         "miss": "a = Add(x, k) r = Sigmoid(a) y = Neg(r)",
-        "deep": "a = Sub(x, k) r = Relu(a) y = Neg(r)",
+        "late miss": "a = Sub(x, k) r = Relu(a) y = Neg(r)",
         "match": "a = Add(x, k) r = Relu(a) y = Neg(r)",
     }
     graphs = {}
@@ -268,7 +268,7 @@ def show(attempts: dict[str, dict[str, float]], rows: Sequence[dict[str, Any]]) 
     """Print both measurements as tables."""
     print(
         "microseconds an attempt\n"
-        + f"{'form':<12}{'first':>10}{'miss':>10}{'deep':>10}{'match':>10}"
+        + f"{'form':<12}{'first':>10}{'miss':>10}{'late miss':>10}{'match':>10}"
     )
     for form, times in attempts.items():
         print(

@@ -40,7 +40,7 @@ _CNNS: Final = {"10 MB": (256, 4), "100 MB": (512, 10), "1 GB": (1024, 27)}
 """Channels and layers."""
 _EDGE: Final = 8
 """Height and width of the image."""
-_MODELS: Final = ("xopt", "xopt fast --for startup")
+_COMMANDS: Final = ("xopt", "xopt fast --for startup")
 _SETTINGS: Final[Mapping[str, Mapping[str, Any]]] = {
     "ORT graph optimizations: extended": {"level": "extended"},
     "ORT graph optimizations: off": {"level": "off"},
@@ -164,18 +164,18 @@ def settings_of(model: Path) -> dict[str, Any]:
 
 
 def prepared(make: Callable[[], onnx.ModelProto], folder: Path) -> dict[str, Subject]:
-    """Write the original, and optimize it by the commands of `_MODELS`; returns all files by
+    """Write the original, and optimize it by the commands of `_COMMANDS`; returns all files by
     name.
     """
-    paths = {name: folder / f"{index}.onnx" for index, name in enumerate(("original", *_MODELS))}
+    paths = {name: folder / f"{index}.onnx" for index, name in enumerate(("original", *_COMMANDS))}
     onnx.save(make(), paths["original"])
-    for name, options in zip(_MODELS, ((), ("--fast", "--for", "startup")), strict=True):
+    for name, options in zip(_COMMANDS, ((), ("--fast", "--for", "startup")), strict=True):
         command = [sys.executable, "-m", "xoptim", str(paths["original"]), "-o", str(paths[name])]
         subprocess.run([*command, *options, "--quiet"], check=True)
     subprocess.run(["sync"], check=True)
-    for_startup = paths[_MODELS[1]]
+    for_startup = paths[_COMMANDS[1]]
     subjects = {name: Subject(path, {}) for name, path in paths.items()}
-    return subjects | {_MODELS[1]: Subject(for_startup, settings_of(for_startup))}
+    return subjects | {_COMMANDS[1]: Subject(for_startup, settings_of(for_startup))}
 
 
 def drop_pages(model: Path) -> None:
@@ -228,9 +228,9 @@ def row(kind: str, size: str, subjects: Mapping[str, Subject], rounds: int) -> l
         {name: [entry.cpu for entry in starts] for name, starts in warm.items()},
         {name: [entry.wall for entry in starts] for name, starts in cold.items()},
     ):
-        cells += [ratio(seconds[name], seconds["original"]) for name in _MODELS]
+        cells += [ratio(seconds[name], seconds["original"]) for name in _COMMANDS]
     peaks = {name: median(entry.peak for entry in warm[name]) for name in warm}
-    return [*cells, *(f"{peaks[name] / 1e6:.0f} MB" for name in ("original", *_MODELS))]
+    return [*cells, *(f"{peaks[name] / 1e6:.0f} MB" for name in ("original", *_COMMANDS))]
 
 
 def settings_rows(kind: str, size: str, subject: Subject, rounds: int) -> Iterator[list[str]]:
@@ -283,11 +283,11 @@ def main() -> None:
             continue
         with tempfile.TemporaryDirectory() as folder:
             subjects = prepared(make, Path(folder))
-            print(kind, size, "settings:", subjects[_MODELS[1]].settings, flush=True)
+            print(kind, size, "settings:", subjects[_COMMANDS[1]].settings, flush=True)
             rows.append(row(kind, size, subjects, arguments.rounds))
             if arguments.settings:
                 rows_of_settings += settings_rows(
-                    kind, size, subjects[_MODELS[1]], arguments.rounds
+                    kind, size, subjects[_COMMANDS[1]], arguments.rounds
                 )
     tables = {"startup": Table(_COLUMNS, rows)}
     if rows_of_settings:

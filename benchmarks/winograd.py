@@ -31,13 +31,13 @@ def vgg16(g: Graph) -> str:
 
 def resnet34(g: Graph) -> str:
     """The residual blocks of ResNet-34, without BatchNormalization."""
-    x = g.add("Relu", g.conv(g.input(1, 3, 224, 224), 3, 64, window=7, step=2))
+    x = g.add("Relu", g.conv(g.input(1, 3, 224, 224), 3, 64, kernel=7, stride=2))
     x, channels = g.add("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]), 64
     for count, out in ((3, 64), (4, 128), (6, 256), (3, 512)):
         for _ in range(count):
-            step = 1 if channels == out else 2
-            y = g.conv(g.add("Relu", g.conv(x, channels, out, step=step)), out, out)
-            x = x if channels == out else g.conv(x, channels, out, window=1, step=step)
+            stride = 1 if channels == out else 2
+            y = g.conv(g.add("Relu", g.conv(x, channels, out, stride=stride)), out, out)
+            x = x if channels == out else g.conv(x, channels, out, kernel=1, stride=stride)
             x, channels = g.add("Relu", g.add("Add", x, y)), out
     return g.add("GlobalAveragePool", x)
 
@@ -54,7 +54,7 @@ def unet(g: Graph) -> str:
         x = g.add("ConvTranspose", x, g.weight(2 * out, out, 2, 2, terms=2 * out), strides=[2, 2])
         x = g.add("Relu", g.conv(g.add("Concat", x, skip, axis=1), 2 * out, out))
         x = g.add("Relu", g.conv(x, out, out))
-    return g.conv(x, 64, 2, window=1)
+    return g.conv(x, 64, 2, kernel=1)
 
 
 def diffusion(g: Graph) -> str:

@@ -131,10 +131,10 @@ def test_workloads_are_named_by_the_length_of_the_cache() -> None:
     assert loads["4 sequences"] == Load(4, 1, 256)
 
 
-def test_scores_that_are_not_numbers_differ() -> None:
-    scores = np.array([1.0, -4.0])
-    assert difference(scores + np.array([0, 1]), scores) == 0.25
-    assert difference(np.array([1.0, np.nan]), scores) == np.inf
+def test_logits_that_are_not_numbers_differ() -> None:
+    logits = np.array([1.0, -4.0])
+    assert difference(logits + np.array([0, 1]), logits) == 0.25
+    assert difference(np.array([1.0, np.nan]), logits) == np.inf
 
 
 def test_a_row() -> None:
