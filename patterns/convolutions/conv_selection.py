@@ -236,14 +236,18 @@ def _write_selected(
     weight: Array, biases: dict[str, Array], g: PatternRewriter, *nodes: Node
 ) -> list[Node]:
     layer, *elementwise, selection = nodes
-    names = {name: g.make_initializer("", bias) for name, bias in biases.items()}
-    names[layer.input[1]] = g.make_initializer("", weight)
-    names[layer.input[0]] = layer.input[0]
+    selected = {name: g.make_initializer("", bias) for name, bias in biases.items()}
+    selected[layer.input[1]] = g.make_initializer("", weight)
+    results: dict[str, str] = {}
     written = []
     for node in (layer, *elementwise):
         is_last = node.output[0] == selection.input[0]
         outputs = selection.output if is_last else [g.unique_name(node.output[0])]
-        operands = [names.get(operand, operand) for operand in node.input]
+        # A bound of a Clip stays, even if the same constant is a bias elsewhere.
+        constants = selected if node is layer or is_op(node, "Add") else {}
+        operands = [results.get(name) or constants.get(name, name) for name in node.input]
+        if node is layer:
+            operands[0] = layer.input[0]
         written.append(g.make_node(node.op_type, operands, outputs, **node.attribute))
-        names[node.output[0]] = outputs[0]
+        results[node.output[0]] = outputs[0]
     return written

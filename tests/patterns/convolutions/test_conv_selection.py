@@ -103,3 +103,13 @@ def test_weights_are_selected(nodes: str, source: str, expected: list[str]) -> N
 )  # fmt: skip
 def test_others_stay(nodes: str, source: str) -> None:
     assert "Gather" in types(selected(nodes, source))
+
+
+def test_a_bias_that_is_also_a_bound() -> None:
+    """Clip needs a scalar."""
+    after = selected(
+        "s = Constant <value = float {0.5}> () t = MatMul(x, w) r = Add(t, s) p = Clip(r, s) "
+        "y = Gather <axis = 2> (p, part)",
+        _ROWS,
+    )
+    assert types(after) == ["MatMul", "Add", "Clip"]
