@@ -75,7 +75,9 @@ def _pads(g: GraphView, pad: Node, rank: int) -> list[int] | None:
         if axes is None:
             return None
         listed = [axis % rank for axis in axes]
-    if not isinstance(amounts, list) or len(amounts) != 2 * len(listed) or min(amounts) < 0:
+    if not isinstance(amounts, list) or len(amounts) != 2 * len(listed):
+        return None
+    if min(amounts, default=0) < 0:
         return None
     pads = [0] * (2 * rank)
     for index, axis in enumerate(listed):

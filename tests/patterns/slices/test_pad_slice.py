@@ -47,3 +47,13 @@ def test_an_invalid_slice_stays(operands: str) -> None:
     )
     after = optimize(model, patterns="PadSlice", strict=True)
     assert types(after) == ["Pad", "Slice"]
+
+
+def test_a_pad_without_axes() -> None:
+    model = parse(
+        f"agraph (float[n,4,6] x) => (y) <int64[0] none = {{}}, {_VECTORS}> {{ "
+        "t = Pad(x, none, , none) y = Slice(t, one, end, k) }"
+    )
+    after = optimize(model, patterns="PadSlice", strict=True)
+    feeds = {"x": np.random.default_rng(0).standard_normal((2, 4, 6)).astype(np.float32)}
+    np.testing.assert_array_equal(run(after, feeds)[0], run(model, feeds)[0])
