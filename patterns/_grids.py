@@ -110,14 +110,18 @@ def counted_axis(g: GraphView, name: str, shape: Shape, depth: int = 8) -> int |
     return None if ones is None else [i for i in range(len(shape)) if i not in ones][axis]
 
 
-def counted_from_end(g: GraphView, name: str) -> int | None:
+def counted_from_end(g: GraphView, name: str, result: str) -> int | None:
     """The axis along which a tensor counts from 0, as a negative number, or ``None``.
 
-    Broadcasting aligns the last axes of tensors, so that negative axes can be compared.
+    Broadcasting aligns the last axes of tensors, so that negative axes can be compared. ``None``
+    also if broadcasting to the shape of ``result`` may stretch the axis, which then does not count.
     """
-    shape = g.try_infer_shape(name)
+    shape, broadcast = g.try_infer_shape(name), g.try_infer_shape(result)
     axis = None if shape is None else counted_axis(g, name, shape)
-    return None if axis is None or shape is None else axis - len(shape)
+    if axis is None or shape is None or broadcast is None or len(shape) > len(broadcast):
+        return None
+    axis -= len(shape)
+    return axis if shape[axis] == broadcast[axis] else None
 
 
 def computed_sizes(g: GraphView, node: Node, sizes: Shape) -> Sizes | None:

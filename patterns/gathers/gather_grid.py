@@ -117,7 +117,7 @@ class GatherGridPattern(_GatherGrid):
             mul = g.node_before(rows)
             for row, factor in (mul.input, mul.input[::-1]) if is_op(mul, "Mul") else ():
                 width = g.info(factor).data or g.get_ints(factor)
-                row_axis, column_axis = counted_from_end(g, row), counted_from_end(g, column)
+                row_axis, column_axis = (counted_from_end(g, part, name) for part in (row, column))
                 if row_axis is None or column_axis is None or width is None:
                     continue
                 if row_axis < column_axis and tuple(width) == (columns,):

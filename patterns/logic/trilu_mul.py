@@ -72,7 +72,8 @@ class TriluMulPattern(PatternOptimization):
         if node is None or node.op_type not in MIRRORED or node.domain:
             return None
         operators: dict[object, str] = {(-1, -2): node.op_type, (-2, -1): MIRRORED[node.op_type]}
-        return operators.get(tuple(counted_from_end(g, name) for name in node.input))
+        axes = tuple(counted_from_end(g, name, node.output[0]) for name in node.input)
+        return operators.get(axes)
 
     examples = Example.pairs(
         "agraph (float[n,n] x, bool[n] z) "

@@ -53,3 +53,20 @@ def test_more_columns_of_indices_than_axes() -> None:
         "t = Concat <axis = -1> (f, h) y = GatherND(x, t) }"
     )
     assert "GatherND" in types(optimize(model, patterns="GatherNDGrid", strict=True))
+
+
+def test_rows_that_may_be_stretched() -> None:
+    """All rows of the result are the first row of x if k is 1."""
+    before = parse(
+        "agraph (float[3,m] x, float[k] z) => (float[3,m] y) <int64 o = {0}, int64 i = {1}, "
+        "int64[1] a = {0}, int64[1] b = {1}, int64[1] c = {3}, int64[1] d = {-1}> { "
+        "f = Reshape(x, d) h = Shape(x) m = Gather(h, i) w = Gather(h, b) e = Concat <axis = 0> "
+        "(c, w) k = Size(z) r = Range(o, k, i) u = Unsqueeze(r, b) p = Mul(u, m) "
+        "q = Range(o, m, i) v = Expand(q, e) t = Add(p, v) y = Gather(f, t) }"
+    )
+    after = optimize(before, patterns="GatherGrid", strict=True)
+    assert "Gather" in types(after)
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    for size in (1, 3):
+        feeds = {"x": x, "z": np.zeros(size, np.float32)}
+        np.testing.assert_array_equal(run(after, feeds)[0], run(before, feeds)[0])
