@@ -1,6 +1,6 @@
 """Two Resizes of different axes."""
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -9,6 +9,8 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 
 from .._nodes import is_op, replaced_by
 from .._parts import frozen
+
+_IMAGE_RANK: Final = 4
 
 
 class _ResizeResize(PatternOptimization):
@@ -39,6 +41,8 @@ class _ResizeResize(PatternOptimization):
         if not ((scales[0] == 1) | (scales[1] == 1)).all():  # (2)
             return self.none(node, msg="both resize one axis")
         product = (scales[0] * scales[1]).astype(np.float32)
+        if is_interpolated and not _can_interpolate(product):  # (4)
+            return self.none(node, msg="onnxruntime does not interpolate along these axes at once")
         write = replaced_by("Resize", first.input[0], "", product, **node.attribute)
         return MatchResult(self, [first, node], write)
 
@@ -80,6 +84,7 @@ class LinearResizeResizePattern(_ResizeResize):
     2. scales are not constant, or both resize one axis.
     3. the Resize has sizes, lists axes, crops, or is antialiased. Or the type is an integer type:
        each Resize rounds.
+    4. channels are resized together with the last axis, for which onnxruntime has no kernel.
     """
 
     modes = ("linear", "cubic")
@@ -96,3 +101,11 @@ def _scales(g: GraphView, node: Node) -> np.ndarray | None:
     if any(node.input[3:4]) or len(node.input) < 3:
         return None
     return g.get_computed_constant(node.input[2])
+
+
+def _can_interpolate(scales: np.ndarray) -> bool:
+    """Whether onnxruntime interpolates along all axes of these scales in one Resize.
+
+    It does so along rows and columns of an image, with channels first or last.
+    """
+    return len(scales) != _IMAGE_RANK or bool((scales[[1, 3]] == 1).any())
