@@ -11,7 +11,7 @@ from xoptim.match import (
     Symbol,
 )
 
-from .._folding import Array, constant, doubles, rounded
+from .._folding import Array, constant, doubles, is_moderate, rounded
 
 _MAX_NEW_ELEMENTS = 1 << 12
 """Number of elements that new constants may have even if the old ones are smaller."""
@@ -29,6 +29,7 @@ class MulAddMulPattern(EasyPatternOptimization):
     2. the new constants would be larger than the old ones, and have more than 4096 elements or
        broadcast x.
     3. a new constant leaves the range of its type, or a divisor is 0.
+    4. a or c is so large or small that x · a overflows or becomes 0, but the result does not.
     """
 
     phase = "specialize"
@@ -65,6 +66,9 @@ class MulAddMulPattern(EasyPatternOptimization):
         )
         if not (np.isfinite(factors).all() and np.isfinite(shifts).all()):  # (3)
             return self.none(m.nodes[2], msg="a divisor is 0")
+        dtype = constants[0].dtype
+        if not (is_moderate(a, dtype) and is_moderate(c, dtype)):  # (4)
+            return self.none(m.nodes[2], msg="a factor is very large or very small")
         max_size = max(
             sum(array.size for array in constants),
             _MAX_NEW_ELEMENTS if g.same_shape(m.x, m.outputs[0]) else 0,
@@ -73,7 +77,6 @@ class MulAddMulPattern(EasyPatternOptimization):
             return self.none(
                 m.nodes[2], msg="the folded constants would be larger than the present ones"
             )
-        dtype = constants[0].dtype
         # (3)
         return m.derive(factors=rounded(factors, dtype), shifts=rounded(shifts, dtype, terms=()))
 

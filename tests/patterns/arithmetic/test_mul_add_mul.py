@@ -43,3 +43,14 @@ def test_constants_that_grow(rows: str, columns: str, merged: bool) -> None:
         "3, 4}> { t = Mul(x, a) u = Add(t, b) y = Mul(u, c) }"
     )
     assert len(types(xoptim.optimize(model, patterns="MulAddMul"))) == (2 if merged else 3)
+
+
+@pytest.mark.parametrize(("first", "last"), [("1e25", "1e-25"), ("1e-25", "1e25")])
+def test_products_that_overflow_or_become_0_stay(first: str, last: str) -> None:
+    model = parse(
+        f"agraph (float[n] x) => (float[n] y) <float a = {{{first}}}, float b = {{0}}, "
+        f"float c = {{{last}}}> {{ t = Mul(x, a) u = Add(t, b) y = Mul(u, c) }}"
+    )
+    optimized = xoptim.optimize(model, patterns="MulAddMul", strict=True)
+    feeds = {"x": np.array([1e14, 1e-25], np.float32)}
+    np.testing.assert_array_equal(run(optimized, feeds)[0], run(model, feeds)[0])
