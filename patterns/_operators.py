@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from xoptim.match import Node
 from xoptim.operators.registry import Trait, operators_with
 
 BROADCASTING: Final = tuple(sorted(operators_with(Trait.BROADCASTS)))
@@ -18,3 +19,12 @@ REDUCING: Final = tuple(sorted(operators_with(Trait.REDUCES, Trait.ARG_REDUCES))
 """`REDUCTIONS`, ArgMax and ArgMin."""
 MOVING: Final = operators_with(Trait.MOVES)
 """Operators whose results consist of elements of the first operand, such as Transpose."""
+
+
+def is_exponent(node: Node, index: int) -> bool:
+    """Whether an operand is the exponent of a Pow.
+
+    If it is broadcast along the last axis, onnxruntime multiplies for exponents of 2 and 3.
+    Otherwise it calls a function, whose last bits differ.
+    """
+    return node.op_type == "Pow" and index == 1

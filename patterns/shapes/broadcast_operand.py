@@ -9,7 +9,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 
 from .._folding import Array
 from .._nodes import axis_of, is_op, replaced_by
-from .._operators import BROADCASTING
+from .._operators import BROADCASTING, is_exponent
 from .._shapes import COMBINING, broadcast_shape, same_dims, uniform_value, unstretched
 
 
@@ -26,7 +26,7 @@ class _BroadcastOperand(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         # Only one operand is replaced: the others may be needed for the shape of the result.
         for index in range(len(node.input)):
-            operand = self.smaller(g, node, index)
+            operand = None if is_exponent(node, index) else self.smaller(g, node, index)
             if operand is not None:
                 inputs = [*node.input[:index], operand, *node.input[index + 1 :]]
                 return MatchResult(
@@ -43,6 +43,7 @@ class ShapeBasedExpandBroadcastPattern(_BroadcastOperand):
     Why: saves a tensor of full size, and the nodes that compute the shape.
     Refuses when:
     1. the other operands are not known to give the result its shape.
+    2. the operand is the exponent of a Pow: its shape decides how onnxruntime rounds squares.
     """
 
     near = ("Expand", "Tile")
@@ -80,6 +81,7 @@ class UniformBroadcastPattern(_BroadcastOperand):
     Refuses when:
     1. the elements are not known to be equal, or the tensor is a constant already.
     2. the other operands are not known to give the result its shape.
+    3. the operand is the exponent of a Pow: its shape decides how onnxruntime rounds squares.
     """
 
     near = (

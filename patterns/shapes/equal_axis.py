@@ -14,7 +14,7 @@ from xoptim.match.regions import AxisRegion, region_below
 
 from .._folding import Array
 from .._nodes import renamed
-from .._operators import BROADCASTING
+from .._operators import BROADCASTING, is_exponent
 from .._shapes import same_dims
 from .expand_region import carried, obstacle
 
@@ -60,7 +60,8 @@ class EqualAxisBroadcastPattern(_EqualAxis):
     1. no constant of rank 2 or more, with up to 4 million elements, is equal along an axis.
     2. the other operands are not known to give the result its shape.
     3. the operator would compute too many short spans.
-    4. the operator is Where: in onnxruntime, the sign of a 0 that it copies depends on the shapes.
+    4. the operator is Where, or the constant is the exponent of a Pow: in onnxruntime, the sign of
+       a 0 that Where copies, and the last bits of a Pow, depend on the shapes.
     """
 
     anchors = tuple(sorted({*BROADCASTING} - {"Where"}))  # (4)
@@ -70,6 +71,8 @@ class EqualAxisBroadcastPattern(_EqualAxis):
         self, g: GraphView, node: Node, index: int, small: Array
     ) -> MatchResult | None:
         """The match, if the result keeps its shape."""
+        if is_exponent(node, index):  # (4)
+            return self.none(node, msg="squares would be rounded in another way")
         before = [g.try_infer_shape(name) for name in node.input]
         after = [*before[:index], small.shape, *before[index + 1 :]]
         shape = broadcast_all(after)

@@ -9,7 +9,7 @@ from xoptim.match.regions import AxisRegion, Carried, region_below
 from xoptim.operators.registry import axes_of
 
 from .._nodes import renamed
-from .._operators import BROADCASTING, ELEMENTWISE, POSITIONAL
+from .._operators import BROADCASTING, ELEMENTWISE, POSITIONAL, is_exponent
 from .._shapes import same_dims, unstretched
 
 _ALIGNED: Final = frozenset((*BROADCASTING, *(ELEMENTWISE - POSITIONAL), "CastLike"))
@@ -265,7 +265,10 @@ def shape_with(
     """
     aligned = _ALIGNED | POSITIONAL if rounds else _ALIGNED
     axes = axes_of(g, node, shrunk) if node.op_type in (*aligned, *_INDEXING) else None
-    if axes is None:
+    is_rounded = any(
+        is_exponent(node, index) and name in shrunk for index, name in enumerate(node.input)
+    )
+    if axes is None or (is_rounded and not rounds):
         return None
     sizes: dict[int, Dim] = {}
     for name, operand in zip(node.input, axes.operands, strict=True):
