@@ -191,7 +191,9 @@ class IdentityGatherPattern(_IdentityOperator):
         # Sizes are compared first, because reading the indices takes longer.
         node, name = m.nodes[-1], m.nodes[-1].input[1]
         size = size_along(g, m.x, axis_of(g, node))
-        if size is None or g.try_infer_shape(name) != (size,):  # (1)
+        # A model may declare the names of x for a shorter Range.
+        count = g.infer(m.nodes[0])[0].shape if m.counted else g.try_infer_shape(name)
+        if size is None or count != (size,):  # (1)
             return self.none(
                 node, msg="the number of indices is not known to be the size of the axis"
             )

@@ -66,3 +66,11 @@ def test_a_slice_is_not_dropped_for_declared_names() -> None:
         "int64[1] one = {1}> { s = Slice(x, z, k, one) y = Relu(s) }"
     )
     assert _operators(text) == ["Slice", "Relu"]
+
+
+def test_a_gather_is_not_dropped_for_declared_names() -> None:
+    text = (
+        "agraph (float[a,b] x, int64 k) => (float[p,b] y) <int64[a] r, int64 z = {0}, "
+        "int64 one = {1}> { r = Range(z, k, one) s = Gather(x, r) y = Relu(s) }"
+    )
+    assert _operators(text) == ["Range", "Gather", "Relu"]
