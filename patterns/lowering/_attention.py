@@ -100,8 +100,8 @@ def masked(g: PatternRewriter, mask: str, causal: str, dtype: int, *, is_safe: b
     """The numbers to add to the scores for a Boolean or additive mask, and for a causal mask.
 
     ``causal`` is the result of `causal_mask`, or empty. For a query that sees no key, the operator
-    gives 0, but the formula gives NaN or the mean of the values. ``is_safe`` is whether each query
-    sees a key.
+    gives 0, but the formula gives NaN or the mean of the values. ``is_safe`` is whether the mask
+    leaves each query a key.
     """
     least = lowest(dtype)
     added = mask
@@ -109,7 +109,9 @@ def masked(g: PatternRewriter, mask: str, causal: str, dtype: int, *, is_safe: b
         added = g.op.Where(mask, number(0, dtype), least)
     if causal:
         added = g.op.Where(causal, added or number(0, dtype), least)
-    return Masked(added) if is_safe or not mask else with_hidden(g, added, dtype)
+    # A causal mask may hide the only keys that the mask leaves.
+    is_shown = not mask or (is_safe and not causal)
+    return Masked(added) if is_shown else with_hidden(g, added, dtype)
 
 
 def with_hidden(g: PatternRewriter, added: str, dtype: int) -> Masked:
