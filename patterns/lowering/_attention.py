@@ -184,18 +184,19 @@ def multi_head(
     causal = causal_mask(g, q, k, extra.past_key) if written.get("unidirectional") else ""
     value = written.get("mask_filter_value", -10000.0)
     scores = scores_of(g, q, k, written.get("scale", 0.0) or sizes[0] ** -0.5)
-    weights = weights_of(g, scores, _added(g, extra, causal, value, dtype), dtype)
+    added = _added(g, extra, causal, value, dtype)
+    weights = g.op.Softmax(g.op.Add(scores, added) if added else scores, axis=-1)
     return merged_heads(g, g.op.MatMul(weights, v), widths[2]), k, v
 
 
-def _added(
-    g: PatternRewriter, extra: ExtraOperands, causal: str, value: float, dtype: int
-) -> Masked:
-    """The numbers to add to the scores, among them ``value`` for keys that are padding."""
+def _added(g: PatternRewriter, extra: ExtraOperands, causal: str, value: float, dtype: int) -> str:
+    """The numbers to add to the scores, among them ``value`` for keys that are padding; or empty.
+
+    A query that sees no key needs no care: kernels of com.microsoft compute the formula then, too.
+    """
     added = padded(g, extra.padding, value, dtype) if extra.padding else ""
     if causal:
-        added = masked(g, added, causal, dtype, is_safe=True).added
+        added = g.op.Where(causal, added or number(0, dtype), lowest(dtype))
     if extra.mask:
         added = g.op.Add(extra.mask, added) if added else extra.mask
-    is_safe = is_safe_mask(g, extra.mask) and value > float(lowest(dtype)) / 2
-    return with_hidden(g, added, dtype) if added and not is_safe else Masked(added)
+    return added

@@ -131,13 +131,12 @@ class LowerContribAttentionPattern(_Lowering):
         f"{_start}, float[1,2,s,s] m) => (float[b,s,8] y) {{ "
         "y = com.microsoft.Attention <num_heads = 2, qkv_hidden_sizes = [8, 8, 8], "
         "scale = 0.25> (x, w, c, , , m) }",
-        "<int64[3] a = {8, 8, 8}, int64[4] b = {0, 0, 2, 4}, float d = {0.25}, int64[1] e = {-1}, "
-        "float f = {-3.4028235e+38}, float g = {0}, int64[3] h = {0, 0, 8}> { i = MatMul(x, w) j = "
+        "<int64[3] a = {8, 8, 8}, int64[4] b = {0, 0, 2, 4}, float d = {0.25}, "
+        "int64[3] h = {0, 0, 8}> { i = MatMul(x, w) j = "
         "Add(i, c) k, l, n = Split <axis = -1> (j, a) o = Reshape(k, b) p = Transpose <perm = [0, "
         "2, 1, 3]> (o) q = Reshape(l, b) r = Transpose <perm = [0, 2, 1, 3]> (q) s = Reshape(n, b) "
         "t = Transpose <perm = [0, 2, 1, 3]> (s) u = Mul(p, d) v = Transpose <perm = [0, 1, 3, 2]> "
-        "(r) z = MatMul(u, v) a1 = ReduceMax <keepdims = 1> (m, e) b1 = LessOrEqual(a1, f) c1 = "
-        "Add(z, m) d1 = Softmax <axis = -1> (c1) e1 = Where(b1, g, d1) f1 = MatMul(e1, t) g1 = "
+        "(r) z = MatMul(u, v) c1 = Add(z, m) d1 = Softmax <axis = -1> (c1) f1 = MatMul(d1, t) g1 = "
         "Transpose <perm = [0, 2, 1, 3]> (f1) y = Reshape(g1, h) }",
     )
 

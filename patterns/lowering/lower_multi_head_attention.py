@@ -81,13 +81,13 @@ class LowerMultiHeadAttentionPattern(_Lowering):
     examples = Example.pairs(
         f"{_start}, float[1,1,s,t] m) => (float[b,s,8] y) "
         "{ y = com.microsoft.MultiHeadAttention <num_heads = 2, scale = 0.25> (q, k, v, , , m) }",
-        "<int64[4] a = {0, 0, 2, 4}, float b = {0.25}, int64[1] c = {-1}, float d = "
-        "{-3.4028235e+38}, float e = {0}, int64[3] f = {0, 0, 8}> { g = Reshape(q, a) h = "
-        "Transpose <perm = [0, 2, 1, 3]> (g) i = Reshape(k, a) j = Transpose <perm = [0, 2, 1, 3]> "
-        "(i) l = Reshape(v, a) n = Transpose <perm = [0, 2, 1, 3]> (l) o = Mul(h, b) p = Transpose "
-        "<perm = [0, 1, 3, 2]> (j) r = MatMul(o, p) s = ReduceMax <keepdims = 1> (m, c) t = "
-        "LessOrEqual(s, d) u = Add(r, m) w = Softmax <axis = -1> (u) x = Where(t, e, w) z = "
-        "MatMul(x, n) a1 = Transpose <perm = [0, 2, 1, 3]> (z) y = Reshape(a1, f) }",
+        "<int64[4] a = {0, 0, 2, 4}, float b = {0.25}, int64[3] f = {0, 0, 8}> { "
+        "g = Reshape(q, a) h = Transpose <perm = [0, 2, 1, 3]> (g) i = Reshape(k, a) "
+        "j = Transpose <perm = [0, 2, 1, 3]> (i) l = Reshape(v, a) "
+        "n = Transpose <perm = [0, 2, 1, 3]> (l) o = Mul(h, b) "
+        "p = Transpose <perm = [0, 1, 3, 2]> (j) r = MatMul(o, p) u = Add(r, m) "
+        "w = Softmax <axis = -1> (u) z = MatMul(w, n) a1 = Transpose <perm = [0, 2, 1, 3]> (z) "
+        "y = Reshape(a1, f) }",
         f"{_start}, float[24] c, int32[b,t] p) => (float[b,s,8] y) "
         "{ y = com.microsoft.MultiHeadAttention <num_heads = 2> (q, k, v, c, p) }",
         "<int64[3] a = {8, 8, 8}, int64[4] b = {0, 0, 2, 4}, float d = {0.5}, int32 e = {0}, float "

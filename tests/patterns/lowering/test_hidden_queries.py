@@ -30,3 +30,26 @@ def test_a_constant_mask_hides_what_a_causal_mask_leaves(mask: str) -> None:
         opset=23,
     )
     assert "Attention" not in types(assert_same(model, "LowerAttention"))
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize("row", [[LOWEST, LOWEST], [-np.inf, 0], [-np.inf, -np.inf]])
+def test_masks_of_contrib_operators(row: list[float], causal: int) -> None:
+    """Kernels compute the formula: the mean of the values, or NaN."""
+    model = parse(
+        "agraph (float[2,2,8] q, float[2,2,8] k, float[2,2,8] v, float[1,1,2,2] m) "
+        "=> (float[2,2,8] y) { y = com.microsoft.MultiHeadAttention "
+        f"<num_heads = 2, unidirectional = {causal}> (q, k, v, , , m) }}",
+        domains={"com.microsoft": 1},
+    )
+    mask = np.array([[[row, [0, 1]]]], np.float32)
+    assert_same(model, "LowerMultiHeadAttention", m=mask)
+
+
+def test_padding_by_the_lowest_number() -> None:
+    model = parse(
+        "agraph (float[2,2,4] x, float[4,24] w, float[24] b, int32[2,2] p) => (float[2,2,8] y) { "
+        f"y = com.microsoft.Attention <num_heads = 2, mask_filter_value = {LOWEST}> (x, w, b, p) }}",
+        domains={"com.microsoft": 1},
+    )
+    assert_same(model, "LowerContribAttention", p=np.array([[0, 0], [0, 1]], np.int32))
