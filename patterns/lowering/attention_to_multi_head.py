@@ -5,20 +5,23 @@ from onnx import TensorProto
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter
 from xoptim.match.trace import Optional, Symbol
 
+from ._attention import is_safe_mask, number, with_hidden
 from ._lowering import _Lowering
 
 
 class AttentionToMultiHeadPattern(_Lowering):
     """Attention(q, k, v, mask) → com.microsoft.MultiHeadAttention(q, k, v, mask)
 
-    What: uses the operator of ONNX Runtime, which splits the heads itself.
+    What: uses the operator of ONNX Runtime, which splits the heads itself. If all keys of a query
+    are masked, its result is 0 in Attention only: Where writes these zeros.
     Why: some of ONNX Runtime's providers, such as WebGPU, have a kernel of MultiHeadAttention only.
     Refuses when:
     1. the type is not float32 (checked by the matcher).
     2. q, k and v do not have three axes, or keys have fewer heads than queries.
     3. the mask is not a float32 tensor of the shape (batch or 1, heads or 1, queries, keys).
     4. the scores are capped, or are an output. Or the softmax has another precision.
-    5. the attention is causal, but the numbers of queries and new keys may differ.
+    5. the attention is causal, but the numbers of queries and new keys may differ. Or there is a
+       mask as well, or a mask for each head, which may hide all keys of a query.
     6. the scale is not positive.
     """
 
@@ -26,6 +29,7 @@ class AttentionToMultiHeadPattern(_Lowering):
     min_opset = 23
     produces = ("com.microsoft",)
     operand_types = {"q": frozenset((TensorProto.FLOAT,))}  # (1)
+    derives = ("is_safe",)
 
     def match_pattern(
         self,
@@ -72,10 +76,13 @@ class AttentionToMultiHeadPattern(_Lowering):
             return self.none(node, msg="the mask is not a float (batch, heads, queries, keys)")
         if not 0 < (1.0 if m.scale is None else m.scale) < 1e30:  # (6)
             return self.none(node, msg="the scale is not positive")
-        return True
+        is_safe = not m.mask or (is_safe_mask(g, m.mask) and not m.causal)
+        if not is_safe and (m.causal or mask[1] != 1):  # (5)
+            return self.none(node, msg="all keys of a query may be hidden")
+        return m.derive(is_safe=is_safe)
 
     def apply_pattern(self, g: PatternRewriter, q: str, k: str, v: str, mask: str, **m: Any) -> Any:
-        return g.op.MultiHeadAttention(
+        results = g.op.MultiHeadAttention(
             *(q, k, v, None, None, mask or None, m["pk"] or None, m["pv"] or None),
             domain="com.microsoft",
             outputs=len(m["results"]),
@@ -83,14 +90,21 @@ class AttentionToMultiHeadPattern(_Lowering):
             scale=m["scale"],
             unidirectional=m["causal"] or None,
         )
+        if m["is_safe"]:
+            return results
+        y, *cache = (results,) if isinstance(results, str) else results
+        hidden = g.op.Squeeze(with_hidden(g, mask, TensorProto.FLOAT).hidden, axes=[1])
+        return (g.op.Where(hidden, number(0, TensorProto.FLOAT), y), *cache)
 
     _start = "agraph (float[b,s,8] q, float[b,t,8] k, float[b,t,8] v"
     _square = _start.replace("s", "t")
     examples = Example.pairs(
         f"{_start}, float[1,1,s,t] m) => (float[b,s,8] y) "
         "{ y = Attention <q_num_heads = 2, kv_num_heads = 2, scale = 0.25> (q, k, v, m) }",
-        '{ y = com.microsoft.MultiHeadAttention <num_heads = 2, scale = 0.25> (q, k, v, "", "",'
-        " m) }",
+        "<int64[1] a = {-1}, float b = {-3.4028235e+38}, int64[1] c = {1}, float d = {0}> { "
+        'e = com.microsoft.MultiHeadAttention <num_heads = 2, scale = 0.25> (q, k, v, "", "", m) '
+        "f = ReduceMax <keepdims = 1> (m, a) g = LessOrEqual(f, b) h = Squeeze(g, c) "
+        "y = Where(h, d, e) }",
         f"{_square}, float[b,2,p,4] i, float[b,2,p,4] j) "
         "=> (float[b,t,8] y, float[b,2,u,4] kc, float[b,2,u,4] vc) { "
         "y, kc, vc = Attention <q_num_heads = 2, kv_num_heads = 2, is_causal = 1> (q, k, v, , i, "

@@ -49,7 +49,31 @@ def test_masks_of_contrib_operators(row: list[float], causal: int) -> None:
 def test_padding_by_the_lowest_number() -> None:
     model = parse(
         "agraph (float[2,2,4] x, float[4,24] w, float[24] b, int32[2,2] p) => (float[2,2,8] y) { "
-        f"y = com.microsoft.Attention <num_heads = 2, mask_filter_value = {LOWEST}> (x, w, b, p) }}",
+        f"y = com.microsoft.Attention <num_heads = 2, mask_filter_value = {LOWEST}> "
+        "(x, w, b, p) }",
         domains={"com.microsoft": 1},
     )
     assert_same(model, "LowerContribAttention", p=np.array([[0, 0], [0, 1]], np.int32))
+
+
+def two_heads(mask: str, attributes: str = "") -> ModelProto:
+    """An Attention with a mask that is computed at run time."""
+    return parse(
+        f"agraph (float[2,2,8] q, float[2,2,8] k, float[2,2,8] v, float[{mask}] m) "
+        "=> (float[2,2,8] y) { "
+        f"y = Attention <q_num_heads = 2, kv_num_heads = 2{attributes}> (q, k, v, m) }}",
+        opset=23,
+    )
+
+
+@pytest.mark.parametrize("row", [[LOWEST, LOWEST], [-np.inf, -np.inf], [-np.inf, 0]])
+def test_the_zeros_of_attention(row: list[float]) -> None:
+    mask = np.array([[[row, [0, 1]]], [[[0, 1], row]]], np.float32)
+    after = assert_same(two_heads("2,1,2,2"), "AttentionToMultiHead", m=mask)
+    assert "MultiHeadAttention" in types(after)
+
+
+@pytest.mark.parametrize(("mask", "attributes"), [("1,1,2,2", ", is_causal = 1"), ("1,2,2,2", "")])
+def test_attention_whose_zeros_depend_on_more_than_the_mask(mask: str, attributes: str) -> None:
+    after = optimize(two_heads(mask, attributes), patterns=["AttentionToMultiHead"], strict=True)
+    assert types(after) == ["Attention"]
