@@ -22,7 +22,7 @@ class _LowerRow(_Lowering):
     Why: several providers run convolutions and pooling over images only.
     Refuses when:
     1. the rank is not known to be 3.
-    2. auto_pad is set.
+    2. auto_pad or output_shape is set.
     """
 
     exactness = "rounding"
@@ -37,6 +37,8 @@ class _LowerRow(_Lowering):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if g.info(m.x).rank != 3:  # (1)
             return self.none(m.nodes[0], msg="the rank is not known to be 3")
+        if m.form.get("output_shape"):  # (2)
+            return self.none(m.nodes[0], msg="output_shape is set")
         return m.derive(written={name: _widened(name, value) for name, value in m.form.items()})
 
     def apply_pattern(
