@@ -24,6 +24,8 @@ class _LowerAutoPad(_Lowering):
     Why: many runtimes read explicit pads only.
     Refuses when:
     1. the axes of the image are not static, or the sizes of the window are not known.
+    2. the pads follow from the sizes of a window with dilations: ONNX Runtime's kernels of pooling
+       ignore the rule then, and Conv has none.
     """
 
     exactness = "rounding"
@@ -45,6 +47,8 @@ class _LowerAutoPad(_Lowering):
             return self.none(m.nodes[0], msg="the kernel or the spatial dimensions are unknown")
         if m.rule == "VALID":
             return m.derive(written=form)
+        if any(dilation != 1 for dilation in form.get("dilations") or ()):  # (2)
+            return self.none(m.nodes[0], msg="the window has dilations")
         pads = same_pads(image, kernel, form, upper=m.rule == "SAME_UPPER")
         if pads is None:  # (1)
             return self.none(m.nodes[0], msg="a spatial dimension is not static")
@@ -102,7 +106,7 @@ class LowerAutoPadAveragePoolPattern(_LowerAutoPad):
 def same_pads(
     image: Sequence[Dim], kernel: Sequence[int], form: Mapping[str, Any], *, upper: bool
 ) -> list[int] | None:
-    """The pads of the rules SAME_UPPER and SAME_LOWER.
+    """The pads of the rules SAME_UPPER and SAME_LOWER, for a window without dilations.
 
     ``None`` when an axis of the image is not static.
 
@@ -110,12 +114,11 @@ def same_pads(
     odd, one more is at the end (``upper``) or at the beginning.
     """
     strides = form.get("strides") or [1] * len(kernel)
-    dilations = form.get("dilations") or [1] * len(kernel)
     begins, ends = [], []
-    for length, size, stride, dilation in zip(image, kernel, strides, dilations, strict=True):
+    for length, size, stride in zip(image, kernel, strides, strict=True):
         if not isinstance(length, int):
             return None
-        covered = (-(-length // stride) - 1) * stride + (size - 1) * dilation + 1
+        covered = (-(-length // stride) - 1) * stride + size
         total = max(covered - length, 0)
         short, long = total // 2, total - total // 2
         begins.append(short if upper else long)

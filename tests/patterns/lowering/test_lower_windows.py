@@ -15,3 +15,18 @@ def test_the_size_of_a_row() -> None:
     )
     after = optimize(model, patterns=["LowerRowConvTranspose"], strict=True)
     assert types(after) == ["ConvTranspose"]
+
+
+@pytest.mark.parametrize("operator", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize("rule", ["SAME_UPPER", "SAME_LOWER", "VALID"])
+def test_pads_of_windows_with_dilations(operator: str, rule: str) -> None:
+    model = parse(
+        f'agraph (float[1,1,6,5] x) => (float[1,1,h,w] y) {{ y = {operator} <auto_pad = "{rule}", '
+        "kernel_shape = [3, 2], strides = [2, 1], dilations = [2, 2]> (x) }",
+        opset=19,
+    )
+    after = optimize(model, patterns=[f"LowerAutoPad{operator}"], strict=True)
+    feeds = {"x": np.random.default_rng(0).standard_normal((1, 1, 6, 5)).astype(np.float32)}
+    np.testing.assert_array_equal(run(after, feeds)[0], run(model, feeds)[0])
+    is_written = all(name.name != "auto_pad" for name in after.graph.node[0].attribute)
+    assert is_written == (rule == "VALID")
