@@ -189,8 +189,8 @@ class LowerReduceMeanPattern(_LowerReduction):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shape = g.try_infer_shape(m.x)
-        if shape is None:  # (2)
-            return self.none(m.nodes[0], msg="the rank is unknown")
+        if shape is None or (m.axes and not shape):  # (2)
+            return self.none(m.nodes[0], msg="the rank is unknown, or 0 with axes")
         axes = {axis % len(shape) for axis in m.axes or range(len(shape))}
         summed = [shape[axis] for axis in axes]
         lengths = [length for length in summed if isinstance(length, int) and length]
