@@ -1,4 +1,5 @@
 import numpy as np
+from onnx import TensorProto
 
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -16,7 +17,7 @@ class LowerEyeLikePattern(_Lowering):
     Why: several providers have no kernel of EyeLike.
     Refuses when:
     1. the shape is not static, or the matrix has more than a million elements.
-    2. the type is unknown.
+    2. the type is unknown, or of strings.
     """
 
     exactness = "exact"
@@ -31,8 +32,8 @@ class LowerEyeLikePattern(_Lowering):
         if shape is None or len(shape) != 2 or shape[0] * shape[1] > _MAX_ELEMENTS:  # (1)
             return self.none(m.nodes[0], msg="the shape is not static, or is large")
         dtype = m.dtype or g.try_infer_type(m.x)
-        if not dtype:  # (2)
-            return self.none(m.nodes[0], msg="the type is unknown")
+        if dtype in (0, TensorProto.STRING):  # (2)
+            return self.none(m.nodes[0], msg="the type is unknown, or of strings")
         return m.derive(matrix=np.eye(*shape, m.k).astype(numpy_dtype(dtype)))
 
     def apply_pattern(self, g: PatternRewriter, matrix: np.ndarray) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto
 
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol, runs
 
@@ -77,8 +78,8 @@ class LowerPadConstantPattern(_LowerPad):
     Why: some providers have no kernel of Pad, or only for some axes.
     Refuses when:
     1. the pads or the padded axes are not constants. Or an axis is not static, or is empty.
-    2. the value is computed at run time, the type is unknown, or the provider has no kernel of
-       Where for the type.
+    2. the value is computed at run time, the type is unknown, or of strings, or the provider has
+       no kernel of Where for the type.
     3. a pad is negative, which removes rows.
     """
 
@@ -100,7 +101,8 @@ class LowerPadConstantPattern(_LowerPad):
             return self.none(m.nodes[0], msg="the pads or the axes are unknown")
         if any(min(amounts) < 0 for _, _, amounts in padded):  # (3)
             return self.none(m.nodes[0], msg="a pad is negative")
-        if not g.try_infer_type(m.x) or not runs(g, "Where", m.x):  # (2)
+        # (2)
+        if g.try_infer_type(m.x) in (0, TensorProto.STRING) or not runs(g, "Where", m.x):
             return self.none(m.nodes[0], msg="no kernel of Where for this element type")
         inside = np.ones([1] * rank, np.bool_)
         rows = []

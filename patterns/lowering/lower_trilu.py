@@ -1,4 +1,5 @@
 import numpy as np
+from onnx import TensorProto
 
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol, runs
@@ -15,7 +16,7 @@ class LowerTriluPattern(_Lowering):
     Why: several providers have no kernel of Trilu.
     Refuses when:
     1. the last two axes are not static, or the diagonal is not constant.
-    2. the type is unknown, or the provider has no kernel of Where for the type.
+    2. the type is unknown, or of strings, or the provider has no kernel of Where for the type.
     """
 
     exactness = "rounding"
@@ -34,7 +35,7 @@ class LowerTriluPattern(_Lowering):
         if not isinstance(rows, int) or not isinstance(columns, int):  # (1)
             return self.none(m.nodes[0], msg="the last two axes are not static")
         dtype = g.try_infer_type(m.x)
-        if not dtype or not runs(g, "Where", m.x):  # (2)
+        if dtype in (0, TensorProto.STRING) or not runs(g, "Where", m.x):  # (2)
             return self.none(m.nodes[0], msg="no kernel of Where for this element type")
         distances = np.arange(columns)[None, :] - np.arange(rows)[:, None]
         mask = distances >= diagonal if m.upper else distances <= diagonal

@@ -20,6 +20,7 @@ from .._nodes import size_along
 from ._lowering import WIDE, _Lowering
 
 _MAX_LENGTH: Final = 2**31 - 1
+_TEXT: Final = TensorProto.STRING
 _MOVES: Final = (
     "Transpose",
     "Reshape",
@@ -105,6 +106,7 @@ class LowerMovedCastPattern(_LowerWide):
     Why: WebGPU and many NPUs have no types of 64 bits, but can move the converted numbers.
     Refuses when:
     1. the numbers do not have 64 bits, or still have 64 bits after the Cast.
+    2. the Cast is to strings, which kernels do not move as well as numbers.
     """
 
     min_opset = 6
@@ -116,7 +118,7 @@ class LowerMovedCastPattern(_LowerWide):
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        if g.try_infer_type(m.x) not in WIDE or m.cast.get("to") in WIDE:  # (1)
+        if g.try_infer_type(m.x) not in WIDE or m.cast.get("to") in (*WIDE, _TEXT):  # (1) (2)
             return self.none(
                 m.nodes[0], msg="the Cast does not convert a 64-bit type to a narrower one"
             )

@@ -1,5 +1,7 @@
 """Lowerings refuse operands of unusual types and ranks."""
 
+import pytest
+
 from tests.support import parse, types
 from xoptim import optimize
 
@@ -13,3 +15,38 @@ def kept(pattern: str, text: str, opset: int = 18) -> bool:
 def test_axes_of_a_scalar() -> None:
     text = "agraph (float x) => (float y) <int64[1] a = {0}> { y = ReduceMean(x, a) }"
     assert kept("LowerReduceMean", text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "declared", "body"),
+    [
+        ("LowerTrilu", "x) => (string[2,2] y) ", "y = Trilu(x)"),
+        ("LowerEyeLike", "x) => (string[2,2] y) ", "y = EyeLike(x)"),
+        (
+            "LowerPadConstant",
+            "x) => (string[3,2] y) <int64[4] p = {1, 0, 0, 0}>",
+            "y = Pad(x, p)",
+        ),
+        (
+            "LowerGatherND",
+            "x) => (string[1,2] y) <int64[1,1] i = {1}>",
+            "y = GatherND(x, i)",
+        ),
+        (
+            "LowerScatterND",
+            "x, string[1,2] u) => (string[2,2] y) <int64[1,1] i = {1}>",
+            "y = ScatterND(x, i, u)",
+        ),
+    ],
+)
+def test_strings(pattern: str, declared: str, body: str) -> None:
+    """No number is written for a string, and no Gather of rows, which loses strings."""
+    assert kept(pattern, f"agraph (string[2,2] {declared} {{ {body} }}")
+
+
+def test_numbers_as_strings() -> None:
+    text = (
+        "agraph (int64[2,2] x) => (string[1,2] y) <int64[1] i = {1}> { t = Gather(x, i) "
+        "y = Cast <to = 8> (t) }"
+    )
+    assert kept("LowerMovedCast", text)
