@@ -17,7 +17,8 @@ _MOVEMENT: Final = ("Expand", "Flatten", "Reshape", "Slice", "Squeeze", "Transpo
 _INTEGERS: Final = frozenset(
     (TensorProto.INT64, TensorProto.INT32, TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16)
 )
-_ENDS: Final = (TensorProto.FLOAT16, TensorProto.BOOL)
+_TRUTH: Final = TensorProto.BOOL
+_ENDS: Final = (TensorProto.FLOAT16, _TRUTH)
 _MAX_MAGNITUDES: Final[Mapping[int, float]] = {
     TensorProto.BOOL: 1.0,
     TensorProto.INT8: 128.0,
@@ -66,6 +67,8 @@ class LowerToFloat16Pattern(PatternOptimization):
        constant is beyond 2048.
     5. an operand may be infinite in float16, and the result finite in float32: the operator
        multiplies it by anything but constants of at least 1, or adds numbers beyond 16.
+    6. a product of numbers between -1 and 1 is cast to Booleans or computed with: float16 may lose
+       the product, or digits of it.
     """
 
     phase = "lower"
@@ -113,6 +116,8 @@ class LowerToFloat16Pattern(PatternOptimization):
             return self.none(
                 node, msg="an operand may be infinite in float16 where the result is finite"
             )
+        if any(_may_vanish(g, inner, island) for inner in island.nodes):  # (6)
+            return self.none(node, msg="a product may be too small for float16")
         return MatchResult(
             self, [*island.nodes, *island.ends], partial(self._replace, len(island.nodes))
         )
@@ -270,6 +275,28 @@ def _may_be_finite(g: GraphView, node: Node, magnitudes: Mapping[str, float]) ->
     if is_op(node, "Mul"):
         return not all(_is_at_least_1(g, partner) for partner in partners)
     return any(magnitudes[partner] > _HALF_STEP for partner in partners)
+
+
+def _may_vanish(g: GraphView, node: Node, island: _Island) -> bool:
+    """Whether a product may be 0 or lose digits in float16 only, before other operators read it."""
+    if not is_op(node, "Mul"):
+        return False
+    readers = [*island.nodes, *(end for end in island.ends if end.get_attribute("to") == _TRUTH)]
+    is_read = any(node.output[0] in reader.input for reader in readers)
+    return is_read and not any(_is_whole(g, name) or _is_at_least_1(g, name) for name in node.input)
+
+
+def _is_whole(g: GraphView, name: str) -> bool:
+    """Whether numbers are integers: constants, Casts, and results of arithmetic and movements."""
+    if g.is_constant(name):
+        array = constant(g, name)
+        return bool((array == np.floor(array)).all())
+    node = g.node_before(name)
+    if is_op(node, "Cast"):
+        return g.try_infer_type(node.input[0]) != TensorProto.FLOAT16
+    return is_op(node, *_ARITHMETIC, *_MOVEMENT) and all(
+        _is_whole(g, operand) for operand in _floats(g, node)
+    )
 
 
 def _is_at_least_1(g: GraphView, name: str) -> bool:

@@ -108,3 +108,26 @@ def test_a_decision_that_rounding_would_change(body: str) -> None:
 )
 def test_near_misses(text: str) -> None:
     assert lowered(text) == types(parse(text, opset=18))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a = Cast <to = 1> (x) b = Cast <to = 1> (z) c = Mul(a, b) y = Cast <to = 9> (c)",
+        "a = Cast <to = 1> (x) c = Mul(a, k) y = Cast <to = 9> (c)",
+        "a = Cast <to = 1> (x) c = Mul(a, k) d = Mul(c, l) y = Cast <to = 10> (d)",
+    ],
+    ids=["a decision", "a decision by a constant", "a product of a product"],
+)
+def test_small_products(body: str) -> None:
+    """0.0001 · 0.0001 is 0 in 16 bits."""
+    ends = "bool" if "to = 9" in body else "float16"
+    text = f"agraph (float16[n] x, float16[n] z) => ({ends}[n] y) <float k = {{0.0001220703125}}, "
+    text += f"float l = {{8192}}> {{ {body} }}"
+    assert lowered(text) == types(parse(text, opset=18))
+
+
+def test_small_products_that_are_the_result() -> None:
+    body = "a = Cast <to = 1> (x) c = Mul(a, k) y = Cast <to = 10> (c)"
+    text = f"agraph (float16[n] x) => (float16[n] y) <float k = {{0.5}}> {{ {body} }}"
+    assert lowered(text) == ["Mul"]
