@@ -1,4 +1,12 @@
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import (
+    Example,
+    GraphView,
+    MatchResult,
+    Node,
+    PatternOptimization,
+    PatternRewriter,
+    runs,
+)
 from xoptim.match.definitions import Definition, write_nodes
 
 from ._definitions import definition_of
@@ -15,6 +23,7 @@ class LowerToDefinitionPattern(PatternOptimization):
        other inputs or fewer attributes in the operator set of the model.
     2. the body depends on types that are not known, or on operands that are omitted. Or the body
        has subgraphs.
+    3. the body has a Where, and the provider has no kernel of Where for the type.
     """
 
     phase = "lower"
@@ -47,6 +56,11 @@ class LowerToDefinitionPattern(PatternOptimization):
         definition = definition_of(g, node)
         if definition is None:  # (1) (2)
             return self.none(node, msg="ONNX defines no function body that applies to this node")
+
+        if any(step.op_type == "Where" for step in definition.steps) and not runs(
+            g, "Where", node.input[0]
+        ):  # (3)
+            return self.none(node, msg="no kernel of Where for this element type")
 
         def apply(g: PatternRewriter, *nodes: Node) -> list[Node]:
             return _write(g, nodes[0], definition)

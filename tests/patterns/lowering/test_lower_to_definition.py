@@ -68,6 +68,14 @@ def test_each_operator(operator: str) -> None:
             id="an operand is left out",
         ),
         pytest.param(18, _ROWS % "Softplus", id="its body overflows"),
+        pytest.param(
+            18,
+            (
+                "agraph (uint64[4] x) => (uint64[4] y) <uint64 a = {2}, uint64 b = {5}> { "
+                "y = Clip(x, a, b) }"
+            ),
+            id="no kernel of Where for the type",
+        ),
     ],
 )
 def test_what_it_leaves(opset: int, text: str) -> None:
