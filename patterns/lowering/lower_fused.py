@@ -203,7 +203,7 @@ class LowerEmbedLayerNormalizationPattern(_LowerFused):
     Refuses when:
     1. the number of valid keys is read, and the mask does not have the shape of input_ids.
     2. there are no positions, and the length of the sequence is unknown. Or positions or segments
-       have another shape than input_ids.
+       have another shape than input_ids. Or there are embeddings of segments, but no segments.
     3. the embeddings are not float32.
     """
 
@@ -231,6 +231,8 @@ class LowerEmbedLayerNormalizationPattern(_LowerFused):
                 msg="the sequence length is unknown, or position_ids or segment_ids has another"
                 " shape than input_ids",
             )
+        if bool(inputs.get("kind")) is not bool(inputs.get("segments")):  # (2)
+            return self.none(node, msg="segment_ids or segment_embedding is missing")
         mask = inputs.get("mask", "")
         if counts and mask and g.try_infer_shape(mask) != shape:  # (1)
             return self.none(node, msg="the mask has another shape than input_ids")

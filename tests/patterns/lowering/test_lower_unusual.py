@@ -50,3 +50,15 @@ def test_numbers_as_strings() -> None:
         "y = Cast <to = 8> (t) }"
     )
     assert kept("LowerMovedCast", text)
+
+
+def test_embeddings_of_segments_without_segments() -> None:
+    """The kernel adds the first row."""
+    model = parse(
+        "agraph (int32[2,3] i, float[7,4] w, float[3,4] p, float[2,4] k, float[4] s, float[4] c) "
+        "=> (float[2,3,4] y) { "
+        "y, z = com.microsoft.EmbedLayerNormalization (i, , w, p, k, s, c) }",
+        domains={"com.microsoft": 1},
+    )
+    after = optimize(model, patterns=["LowerEmbedLayerNormalization"], strict=True)
+    assert types(after) == ["EmbedLayerNormalization"]
