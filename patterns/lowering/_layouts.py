@@ -1,6 +1,11 @@
 """Transposes that move the axis of the channels between the last axis and axis 1."""
 
+from typing import Final
+
 from xoptim.match import PatternRewriter
+
+MAX_POOLED_RANK: Final = 5
+"""The highest rank that ONNX Runtime's kernels of pooling support."""
 
 
 def channels_first(g: PatternRewriter, x: str, rank: int) -> str:

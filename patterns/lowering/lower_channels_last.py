@@ -7,7 +7,7 @@ from onnx import TensorProto
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 from xoptim.match.trace import Optional, Variadic
 
-from ._layouts import channels_first, channels_last
+from ._layouts import MAX_POOLED_RANK, channels_first, channels_last
 from ._lowering import ATTENTION_FLOATS, _Lowering
 
 
@@ -36,12 +36,18 @@ class LowerNhwcMaxPoolPattern(_LowerChannelsLast):
     Refuses when:
     1. the rank is unknown.
     2. the integers do not have 8 bits (checked by the matcher).
+    3. the rank is above 5: the standard operator has no kernel.
     """
 
     operand_types = {"x": frozenset((TensorProto.UINT8, TensorProto.INT8))}  # (2)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.NhwcMaxPool(x, domain="com.microsoft", attributes=g.capture("written"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        if (g.info(m.x).rank or 0) > MAX_POOLED_RANK:  # (3)
+            return self.none(m.nodes[0], msg="the rank is above 5")
+        return super().validate_mapping(g, m)
 
     def apply_pattern(self, g: PatternRewriter, x: str, rank: int, written: dict[str, Any]) -> str:
         return channels_last(g, g.op.MaxPool(channels_first(g, x, rank), **written), rank)

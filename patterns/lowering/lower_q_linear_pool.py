@@ -6,7 +6,7 @@ from xoptim.facts.dims import is_nonzero
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter
 from xoptim.match.trace import Optional, Symbol
 
-from ._layouts import channels_first, channels_last
+from ._layouts import MAX_POOLED_RANK, channels_first, channels_last
 from ._q_linear import _QLinear, quantized
 
 
@@ -80,6 +80,7 @@ class LowerQLinearGlobalAveragePoolPattern(_LowerQLinearPool):
     1. the integers do not have 8 bits (checked by the matcher).
     2. a scale is not one constant of moderate magnitude, or its zero point has another shape.
     3. the rank or the number of channels is unknown.
+    4. the rank is above 5: the standard operator has no kernel.
     """
 
     def match_pattern(
@@ -94,6 +95,8 @@ class LowerQLinearGlobalAveragePoolPattern(_LowerQLinearPool):
         axis = -1 if m.written.get("channels_last") else 1
         if len(shape) < 3 or not is_nonzero(shape[axis]):  # (3)
             return self.none(m.nodes[0], msg="the number of channels is unknown")
+        if len(shape) > MAX_POOLED_RANK:  # (4)
+            return self.none(m.nodes[0], msg="the rank is above 5")
         return super().validate_mapping(g, m)
 
     def pooled(self, g: PatternRewriter, x: str, written: dict[str, Any]) -> str:

@@ -30,3 +30,21 @@ def test_pads_of_windows_with_dilations(operator: str, rule: str) -> None:
     np.testing.assert_array_equal(run(after, feeds)[0], run(model, feeds)[0])
     is_written = all(name.name != "auto_pad" for name in after.graph.node[0].attribute)
     assert is_written == (rule == "VALID")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "call"),
+    [
+        ("LowerNhwcMaxPool", "NhwcMaxPool <kernel_shape = [1, 1, 1, 1]> (x)"),
+        ("LowerQLinearGlobalAveragePool", "QLinearGlobalAveragePool(x, s, u, s, u)"),
+    ],
+)
+def test_four_axes(pattern: str, call: str) -> None:
+    """The standard operators pool along three axes at most."""
+    model = parse(
+        "agraph (uint8[2,2,2,2,2,4] x) => (uint8[a,b,c,d,e,f] y) <float s = {0.5}, uint8 u = {3}> "
+        f"{{ y = com.microsoft.{call} }}",
+        domains={"com.microsoft": 1},
+    )
+    after = optimize(model, patterns=[pattern], strict=True)
+    assert [node.domain for node in after.graph.node] == ["com.microsoft"]
