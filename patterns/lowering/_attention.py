@@ -181,7 +181,7 @@ def multi_head(
     if extra.past_key:
         k = g.op.Concat(extra.past_key, k, axis=2)
         v = g.op.Concat(extra.past_value, v, axis=2)
-    causal = causal_mask(g, q, k, extra.past_key) if written.get("unidirectional") else ""
+    causal = causal_mask(g, q, k, extra.past_key) if written.get("unidirectional") == 1 else ""
     value = written.get("mask_filter_value", -10000.0)
     scores = scores_of(g, q, k, written.get("scale", 0.0) or sizes[0] ** -0.5)
     added = _added(g, extra, causal, value, dtype)

@@ -58,7 +58,7 @@ class AttentionToMultiHeadPattern(_Lowering):
             return self.none(node, msg="an operand is not of rank 3, or keys have fewer heads")
         if any(m.results[3:]):  # (4)
             return self.none(node, msg="the scores are read as well")
-        if m.causal and shapes[0][1] != shapes[1][1]:  # (5)
+        if m.causal == 1 and shapes[0][1] != shapes[1][1]:  # (5)
             return self.none(node, msg="there may be fewer queries than keys under a causal mask")
         past = (g.try_infer_shape(m.pk) or ()) if m.pk else (1, 1, 0, 1)
         if len(past) != 4:  # (2)
@@ -76,8 +76,8 @@ class AttentionToMultiHeadPattern(_Lowering):
             return self.none(node, msg="the mask is not a float (batch, heads, queries, keys)")
         if not 0 < (1.0 if m.scale is None else m.scale) < 1e30:  # (6)
             return self.none(node, msg="the scale is not positive")
-        is_safe = not m.mask or (is_safe_mask(g, m.mask) and not m.causal)
-        if not is_safe and (m.causal or mask[1] != 1):  # (5)
+        is_safe = not m.mask or (is_safe_mask(g, m.mask) and m.causal != 1)
+        if not is_safe and (m.causal == 1 or mask[1] != 1):  # (5)
             return self.none(node, msg="all keys of a query may be hidden")
         return m.derive(is_safe=is_safe)
 
@@ -88,7 +88,7 @@ class AttentionToMultiHeadPattern(_Lowering):
             outputs=len(m["results"]),
             num_heads=m["heads"],
             scale=m["scale"],
-            unidirectional=m["causal"] or None,
+            unidirectional=m["causal"] if m["causal"] == 1 else None,
         )
         if m["is_safe"]:
             return results

@@ -87,7 +87,7 @@ class LowerAttentionPattern(_Lowering):
             )
         if any(m.written.get(name, -1) != -1 for name in _WINDOWS):  # (6)
             return self.none(node, msg="a local window masks keys")
-        if m.written.get("is_causal") and g.get_shape(m.q)[-2] != g.get_shape(m.k)[-2]:  # (7)
+        if m.written.get("is_causal") == 1 and g.get_shape(m.q)[-2] != g.get_shape(m.k)[-2]:  # (7)
             return self.none(node, msg="there may be fewer queries than keys under a causal mask")
         return m.derive(sizes=sizes, dtype=dtype, is_safe=is_safe_mask(g, m.mask))
 
@@ -102,7 +102,7 @@ class LowerAttentionPattern(_Lowering):
         if m["past_key"]:
             k = g.op.Concat(m["past_key"], k, axis=2)
             v = g.op.Concat(m["past_value"], v, axis=2)
-        causal = causal_mask(g, q, k, m["past_key"]) if written.get("is_causal") else ""
+        causal = causal_mask(g, q, k, m["past_key"]) if written.get("is_causal") == 1 else ""
         dtype = m["dtype"]
         summand = masked(g, mask, causal, dtype, is_safe=m["is_safe"])
         (heads, size), (count, _), (_, width) = sizes

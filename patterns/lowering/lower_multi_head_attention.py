@@ -62,7 +62,7 @@ class LowerMultiHeadAttentionPattern(_Lowering):
             return self.none(
                 node, msg="key_padding_mask or attention_bias has an unsupported shape"
             )
-        if m.written.get("unidirectional") and queries != new:  # (5)
+        if m.written.get("unidirectional") == 1 and queries != new:  # (5)
             return self.none(node, msg="there may be fewer queries than keys under a causal mask")
         return m.derive(widths=widths, extra=extra)
 

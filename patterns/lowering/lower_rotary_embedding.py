@@ -80,12 +80,12 @@ class LowerRotaryEmbeddingPattern(_Lowering):
             g.op.Gather(table, position, axis=0) if position else table for table in (cos, sin)
         ]
         back = [0, 0, heads * size] if is_flat else [0, 0, 0, size]
-        if m["written"].get("interleaved") and not unrotated:
+        if m["written"].get("interleaved") == 1 and not unrotated:
             pairs = g.op.Reshape(x, np.array([0, 0, heads if is_flat else 0, size // 2, 2]))
             cos, sin = (g.op.Unsqueeze(angle, axes=[*axes, 4]) for angle in angles)
             return g.op.Reshape(pairs_rotated(g, pairs, cos, sin), np.array(back))
         split = g.op.Reshape(x, np.array([0, 0, heads, size])) if is_flat else x
-        if m["written"].get("interleaved"):
+        if m["written"].get("interleaved") == 1:
             part, tail = g.op.Split(split, split=[rotated, unrotated], axis=-1, outputs=2)
             pairs = g.op.Reshape(part, np.array([0, 0, 0, rotated // 2, 2]))
             cos, sin = (g.op.Unsqueeze(angle, axes=[*axes, 4]) for angle in angles)
