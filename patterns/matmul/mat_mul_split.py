@@ -44,7 +44,7 @@ class MatMulSplitPattern(PatternOptimization):
         before = g.node_before(node.input[0])
         add = before if is_op(before, "Add") else None
         matmul = before if add is None else self._matmul_of(g, add)
-        place = self._columns_of(g, matmul, axis)
+        place = self._columns_of(g, matmul, axis, sum(lengths))
         # (2) (3)
         if (
             matmul is None
@@ -84,8 +84,11 @@ class MatMulSplitPattern(PatternOptimization):
         before = g.node_before(computed[0]) if len(computed) == 1 else None
         return before if is_op(before, "MatMul", "Gemm") else None
 
-    def _columns_of(self, g: GraphView, matmul: Node | None, axis: int) -> int | None:
-        """The axis of the weight that holds its columns, if the Split is along these columns."""
+    def _columns_of(self, g: GraphView, matmul: Node | None, axis: int, width: int) -> int | None:
+        """The axis of the weight that holds its columns, if the Split is along these columns.
+
+        ``width`` is the size of this axis before the Split.
+        """
         if not is_op(matmul, "MatMul", "Gemm"):
             return None
         weight, rank = matmul.input[1], g.info(matmul.output[0]).rank
@@ -98,7 +101,9 @@ class MatMulSplitPattern(PatternOptimization):
             return None
         if rank is None or axis != rank - 1 or g.info(weight).rank != 2:  # (2)
             return None
-        return 0 if matmul.attribute.get("transB") else 1
+        place = 0 if matmul.attribute.get("transB") else 1
+        # A bias may broadcast the single column of a weight to several columns.
+        return place if size_along(g, weight, place) == width else None
 
     def _part(self, g: GraphView, name: str, columns: Array, width: int, rank: int) -> Array | None:
         """The used columns of a bias, or the bias itself if one number applies to all columns.
