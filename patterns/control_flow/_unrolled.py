@@ -43,10 +43,12 @@ class Stack(NamedTuple):
 def steps_of(g: GraphView, chain: Chain, batch: Any) -> Steps | None:
     """The inputs of all steps, each of shape (batch, features).
 
-    ``None`` if they have another shape, or depend on the states.
+    ``None`` if they have another shape, or depend on the states, or if there is a single step.
     """
     features = chain.weights.inputs[0].features
     sources = [source for source, _ in chain.inputs]
+    if len(sources) < 2:  # the preceding state has another shape
+        return None
     first = sources[0]
     places = [source.place for source in sources]
     tensors = {(source.name, source.axis) for source in sources}

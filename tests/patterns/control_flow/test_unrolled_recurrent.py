@@ -420,3 +420,12 @@ def test_operator_sets(opset: int) -> None:
     after = _optimized(model, "UnrolledRNN")
     assert types(after).count("RNN") == 1
     onnx.checker.check_model(after, full_check=True)
+
+
+def test_a_first_step_of_one_sequence_stays() -> None:
+    model = parse(
+        "agraph (float[1,3] a, float[2,3] x) => (float[2,2] y) "
+        "<float[3,2] w = {1, 2, 3, 4, 5, 6}, float[2,2] r = {1, 2, 3, 4}> { m = MatMul(a, w) "
+        "h = Tanh(m) n = MatMul(x, w) k = MatMul(h, r) s = Add(n, k) y = Tanh(s) }"
+    )
+    assert types(optimize(model, patterns="UnrolledRNN", strict=True)) == types(model)
