@@ -75,7 +75,8 @@ class RotaryEmbeddingHeadsPattern(EasyPatternOptimization):
         attributes: dict[str, Any],
     ) -> str:
         merged = x if single else g.op.Reshape(x, np.array([0, 0, heads * size], dtype=np.int64))
-        rotated = g.op.RotaryEmbedding(merged, cos, sin, **attributes, num_heads=heads)
+        # A tensor with an axis of the heads may have the attribute as well, which is then not read.
+        rotated = g.op.RotaryEmbedding(merged, cos, sin, **{**attributes, "num_heads": heads})
         if single:
             return g.op.Unsqueeze(rotated, axes=[1])
         return g.op.Transpose(

@@ -190,3 +190,20 @@ def test_an_axis_that_may_be_empty_on_a_gpu() -> None:
             model, patterns="RotaryEmbedding", provider=provider, assume=[assume] if assume else ()
         )
         assert ("RotaryEmbedding" in types(result)) is fuses, (provider, assume)
+
+
+def test_a_number_of_heads_that_the_shape_has_as_well() -> None:
+    model = parse(
+        "agraph (float[b,s,12] a, float[b,s,2] c, float[b,s,2] i) => (float[b,3,s,4] y) "
+        "<int64[4] n = {0, 0, 3, 4}> { x = Reshape(a, n) t = Transpose <perm = [0, 2, 1, 3]> (x) "
+        "y = RotaryEmbedding <num_heads = 3> (t, c, i) }",
+        23,
+    )
+    merged = xoptim.optimize(model, patterns="RotaryEmbeddingHeads", strict=True)
+    assert types(merged) == ["Reshape", "Reshape", "RotaryEmbedding", "Reshape", "Transpose"]
+    random = np.random.default_rng(0)
+    shapes = {"a": (2, 5, 12), "c": (2, 5, 2), "i": (2, 5, 2)}
+    feeds = {
+        name: random.normal(size=shape).astype(np.float32) for name, shape in shapes.items()
+    }
+    np.testing.assert_allclose(run(merged, feeds)[0], run(model, feeds)[0], rtol=1e-6)
