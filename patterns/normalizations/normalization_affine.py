@@ -138,7 +138,7 @@ class BatchNormalizationMulPattern(_ChannelNormalization):
 def trailing_shape(g: GraphView, x: str, axes: Sequence[int]) -> Shape | None:
     """The shape of the reduced axes if these are the last axes of ``x``, or ``None``."""
     shape = g.try_infer_shape(x)
-    if shape is None or not axes:
+    if not shape or not axes:
         return None
     first = len(shape) - len(axes)
     if sorted(axis % len(shape) for axis in axes) != list(range(first, len(shape))):
@@ -348,4 +348,4 @@ def _shifted(g: GraphView, bias: str, shift: str, like: str) -> Array | str:
     total = np.asarray(biases + shifts)
     scale = doubles(g, like) if g.is_constant(like) else 0.0
     sums = rounded(total, constant(g, shift).dtype, terms=(biases, shifts), other=scale)
-    return np.broadcast_to(sums.reshape(total.shape[-len(shape) :]), shape)
+    return np.broadcast_to(sums.reshape(total.shape[max(0, total.ndim - len(shape)) :]), shape)

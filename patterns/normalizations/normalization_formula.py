@@ -276,8 +276,8 @@ class InstanceNormalizationPattern(_DistanceFormula):
         # (1)
         if (
             shape is None
-            or sorted(axis % len(shape) for axis in m.axes) != [*range(2, len(shape))]
             or len(shape) < 3
+            or sorted(axis % len(shape) for axis in m.axes) != [*range(2, len(shape))]
         ):
             return self.none(m.nodes[0], msg="the mean is not over all axes after the channels")
         if reason := may_be_empty(g, shape[2:]):  # (1)

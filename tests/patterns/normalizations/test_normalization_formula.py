@@ -286,3 +286,17 @@ def test_the_refusal_names_the_assumption() -> None:
     )
     assert "RMSNormalization" not in types(xoptim.optimize(model))
     assert any("width >= 1" in str(each) for each in xoptim.explain(model, "RMSNormalization"))
+
+
+@pytest.mark.parametrize(
+    "pattern", ["LayerNormalization", "RMSNormalization", "InstanceNormalization"]
+)
+def test_scalars_have_no_axes(pattern: str) -> None:
+    center = "a = ReduceMean(x, i) d = Sub(x, a)" if pattern[0] in "LI" else "d = Mul(x, one)"
+    model = parse(
+        "agraph (float x) => (float y) <int64[1] i = {-1}, float e = {0.001}, float one = {1}> "
+        f"{{ {center} q = Mul(d, d) v = ReduceMean(q, i) w = Add(v, e) r = Sqrt(w) t = Div(d, r) "
+        "p = Mul(t, one) y = Add(p, one) }",
+        23,
+    )
+    assert types(xoptim.optimize(model, patterns=pattern, strict=True)) == types(model)
