@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import compress, groupby
 from time import perf_counter
+from typing import Final
 
 import onnx
 
@@ -35,6 +36,8 @@ from xoptim.passes.cleanup import inner_first, learn_results
 
 TAG = "xoptim.pattern"
 """Metadata key of a node for the name of the pattern that wrote it."""
+_IDENTITY_OPSETS: Final = {"sequence": 14, "optional": 16}
+"""The first operator set whose Identity takes values of this kind."""
 logger = logging.getLogger("xoptim")
 PASSED_ON = (BudgetError, BrokenPipeError, MemoryError, UnstoppableError)
 """Errors that end the optimization even if it is not strict."""
@@ -212,9 +215,14 @@ class Applier:
         """Raise `Declined` if an Identity without a kernel in onnxruntime would stay."""
         for node in added:
             if node.op_type == "Identity" and not node.domain and self._stays(node, added):
-                dtype = self.graph.info_of(node.output[0]).dtype
-                if lacks_identity_kernel(dtype, self.graph.opsets.get("", 0)):
-                    raise Declined(f"onnxruntime has no kernel of Identity for {type_name(dtype)}")
+                info, opset = self.graph.info_of(node.output[0]), self.graph.opsets.get("", 0)
+                if lacks_identity_kernel(info.dtype, opset):
+                    kind = type_name(info.dtype)
+                    raise Declined(f"onnxruntime has no kernel of Identity for {kind}")
+                if not info.is_tensor and opset < _IDENTITY_OPSETS.get(info.container, opset + 1):
+                    raise Declined(
+                        f"Identity of operator set {opset} does not take the type {info.container}"
+                    )
 
     def _stays(self, identity: Node, added: Sequence[Node]) -> bool:
         """Whether cleaning keeps an Identity: its result is an output of the graph, and its operand
