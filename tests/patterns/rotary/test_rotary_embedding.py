@@ -203,7 +203,5 @@ def test_a_number_of_heads_that_the_shape_has_as_well() -> None:
     assert types(merged) == ["Reshape", "Reshape", "RotaryEmbedding", "Reshape", "Transpose"]
     random = np.random.default_rng(0)
     shapes = {"a": (2, 5, 12), "c": (2, 5, 2), "i": (2, 5, 2)}
-    feeds = {
-        name: random.normal(size=shape).astype(np.float32) for name, shape in shapes.items()
-    }
+    feeds = {name: random.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
     np.testing.assert_allclose(run(merged, feeds)[0], run(model, feeds)[0], rtol=1e-6)
