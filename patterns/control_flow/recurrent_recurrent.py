@@ -90,9 +90,11 @@ def _continues(first: Node, node: Node) -> bool:
     if node.op_type != first.op_type or node.domain or first.domain:
         return False
     operands, first_operands, count = _operands(node), _operands(first), _states(node)
+    last_states = [name for name in first.output[1 : 1 + count] if name]
+    # An omitted last state has no name, like an omitted initial state, which is 0.
     return (
-        len(first.output) > count
-        and operands[_INITIAL_H : _INITIAL_H + count] == [*first.output[1 : 1 + count]]
+        len(last_states) == count
+        and operands[_INITIAL_H : _INITIAL_H + count] == last_states
         and operands[1:_INITIAL_H] == first_operands[1:_INITIAL_H]
         and operands[_P] == first_operands[_P]
         and node.attribute == first.attribute

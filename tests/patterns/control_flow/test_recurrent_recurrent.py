@@ -78,3 +78,13 @@ def test_an_input_that_the_first_operator_computes_stays() -> None:
 def test_reversed_operators_stay() -> None:
     nodes = _CHAIN.replace("hidden_size = 2", 'hidden_size = 2, direction = "reverse"')
     assert types(after_pattern(nodes, "float[1,2,2] h3")).count("LSTM") == 3
+
+
+def test_a_state_that_is_omitted_twice_begins_at_zero() -> None:
+    model = parse(
+        "agraph (float[1,2,3] x, float[2,2,3] u, float[1,8,3] w, float[1,8,2] r) "
+        "=> (float[1,1,2,2] a, float[2,1,2,2] y) { a, h = LSTM <hidden_size = 2> (x, w, r) "
+        "y = LSTM <hidden_size = 2> (u, w, r, , , h) }"
+    )
+    model.graph.node[0].output.append("")
+    assert types(optimize(model, patterns="RecurrentRecurrent", strict=True)) == ["LSTM", "LSTM"]
