@@ -89,7 +89,6 @@ TARGETS_NOT_RUN = {
     "new-pattern": "tests/scaffold runs the command",
     "provider-facts": "takes minutes; its program is tried here",
     "real-models": "needs packages with trained models",
-    "test-recipes": "installs 7 GB",
     "clean": "removes the environment",
     "help": "lists the targets; tried here",
 }
