@@ -15,7 +15,9 @@ __all__ = ["agree_elsewhere", "axis_of", "bounds_of", "permutation", "size_along
 def size_along(g: GraphView, name: str, axis: int | None) -> Dim | None:
     """The dimension of a tensor along an axis; ``None`` if the shape or the axis is unknown."""
     shape = g.try_infer_shape(name)
-    return shape[axis] if shape is not None and axis is not None and axis < len(shape) else None
+    if shape is None or axis is None or not -len(shape) <= axis < len(shape):
+        return None
+    return shape[axis]
 
 
 def agree_elsewhere(g: GraphView, names: Sequence[str], axis: int) -> bool:

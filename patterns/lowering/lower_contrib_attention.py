@@ -161,6 +161,6 @@ def _widths(g: GraphView, m: Match) -> list[int] | None:
         return None
     widths = [int(width) for width in m.written.get("qkv_hidden_sizes", ())] or [total[0] // 3] * 3
     is_right = len(widths) == 3 and sum(widths) == total[0] and widths[0] == widths[1]
-    return (
-        widths if is_right and all(width > 0 and width % m.heads == 0 for width in widths) else None
-    )
+    if not is_right or m.heads < 1:
+        return None
+    return widths if all(width > 0 and width % m.heads == 0 for width in widths) else None

@@ -32,7 +32,7 @@ class LowerDepthToSpacePattern(_Lowering):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         source, result = g.try_infer_shape(m.x), g.infer(m.nodes[0])[0].shape
-        if source is None or result is None or len(source) != 4:  # (1)
+        if source is None or result is None or len(source) != 4 or m.block < 1:  # (1)
             return self.none(m.nodes[0], msg="the shape is unknown")
         sizes, perm = self.middle(m, source, m.block)
         first = reshape_or_none(g, source, tuple(sizes))  # (1)

@@ -9,6 +9,7 @@ from xoptim.facts.dims import product
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 from xoptim.match.trace import Constant
 
+from .._nodes import size_along
 from ._flat import element_coordinates, flat_positions, rows_of, strides_of
 from ._lowering import _Lowering
 
@@ -26,7 +27,7 @@ class LowerGatherElementsPattern(_LowerGather):
     positions are constant if ``i`` is constant.
     Why: several providers have no kernel of GatherElements.
     Refuses when:
-    1. a shape is not static, or a tensor is empty.
+    1. a shape is not static, or a tensor is empty. Or the operands differ in rank.
     2. a constant position is out of range.
     """
 
@@ -40,6 +41,8 @@ class LowerGatherElementsPattern(_LowerGather):
         sizes, result = g.static_shape(m.x), g.static_shape(m.i)
         if not sizes or not result or not prod(sizes) or not prod(result):  # (1)
             return self.none(m.nodes[0], msg="a shape is not static, or has a dimension of size 0")
+        if len(sizes) != len(result):  # (1)
+            return self.none(m.nodes[0], msg="the operands differ in rank")
         axis, places = m.axis % len(sizes), g.get_computed_constant(m.i)
         if places is None:
             return m.derive(sizes=sizes, result=result, place=axis, positions=None)
@@ -190,7 +193,7 @@ class LowerCompressPattern(_LowerGather):
         places, shape = np.flatnonzero(condition), g.try_infer_shape(m.x)
         if not shape:  # (2)
             return self.none(m.nodes[0], msg="the rank is unknown")
-        length = product(shape) if m.axis is None else shape[m.axis]
+        length = product(shape) if m.axis is None else size_along(g, m.x, m.axis)
         if not isinstance(length, int) or places[-1] >= length:  # (2)
             return self.none(
                 m.nodes[0], msg="the axis is not static, or shorter than the condition"

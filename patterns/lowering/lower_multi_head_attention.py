@@ -128,9 +128,8 @@ def _widths(g: GraphView, m: Match, extra: ExtraOperands) -> list[int] | None:
     """
     shapes = [g.try_infer_shape(name) or () for name in (m.q, m.k, m.v)]
     ranks = [len(shape) for shape in shapes]
-    if ranks not in ([3, 3, 3], [3, 4, 4]) or (
-        extra.bias and (ranks[1] == 4 or g.info(extra.bias).rank != 1)
-    ):
+    is_shaped = m.heads > 0 and ranks in ([3, 3, 3], [3, 4, 4])
+    if not is_shaped or (extra.bias and (ranks[1] == 4 or g.info(extra.bias).rank != 1)):
         return None
     widths = [shape[2] if len(shape) == 3 else shape[1] * shape[3] for shape in shapes]
     static = [

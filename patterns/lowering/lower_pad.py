@@ -8,6 +8,7 @@ from onnx import TensorProto
 
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol, runs
 
+from .._nodes import size_along
 from ._lowering import _Lowering
 
 
@@ -149,7 +150,7 @@ def padded_axes(g: GraphView, m: Match) -> list[tuple[int, int, tuple[int, int]]
         return None
     padded = []
     for place, axis in enumerate(listed):
-        length, amounts = shape[axis], (pads[place], pads[place + len(listed)])
+        length, amounts = size_along(g, m.x, axis), (pads[place], pads[place + len(listed)])
         if amounts == (0, 0):
             continue
         if not isinstance(length, int):

@@ -112,7 +112,7 @@ class LowerScatterElementsPattern(_LowerScatter):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         places, shape = g.get_computed_constant(m.i), g.static_shape(m.x)
-        if places is None or not places.size or not shape:  # (1)
+        if places is None or not places.size or not shape or places.ndim != len(shape):  # (1)
             return self.none(
                 m.nodes[0], msg="the indices are not constant, or a shape is not static"
             )

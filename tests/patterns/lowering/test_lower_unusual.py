@@ -8,7 +8,7 @@ from xoptim import optimize
 
 def kept(pattern: str, text: str, opset: int = 18) -> bool:
     """Whether a pattern leaves a model, without failing."""
-    model = parse(text, opset)
+    model = parse(text, opset, domains={"com.microsoft": 1})
     return types(optimize(model, patterns=[pattern], strict=True)) == types(model)
 
 
@@ -62,3 +62,51 @@ def test_embeddings_of_segments_without_segments() -> None:
     )
     after = optimize(model, patterns=["LowerEmbedLayerNormalization"], strict=True)
     assert types(after) == ["EmbedLayerNormalization"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (
+            "LowerCompress",
+            "float[2,2] x) => (float[1,2] y) <bool[1] k = {1}> { y = Compress <axis = 9> (x, k) }",
+        ),
+        (
+            "LowerGatherElements",
+            "float[2,2,1] x) => (float[2,2] y) <int64[2,2] i = {0, 1, 1, 0}> { "
+            "y = GatherElements(x, i) }",
+        ),
+        (
+            "LowerScatterElements",
+            "float[2,2,1] x, float[2,2] u) => (float[2,2,1] y) <int64[2,2] i = {0, 1, 1, 0}> { "
+            "y = ScatterElements(x, i, u) }",
+        ),
+        (
+            "LowerPadConstant",
+            "float[2] x) => (float[3] y) <int64[2] p = {0, 1}, int64[1] a = {1}> { "
+            "y = Pad(x, p, , a) }",
+        ),
+        ("LowerSplit", "float[4] x) => (float[2] y, float[2] z) { y, z = Split <axis = -9> (x) }"),
+        (
+            "LowerDepthToSpace",
+            "float[1,4,2,2] x) => (float[1,1,4,4] y) { y = DepthToSpace <blocksize = 0> (x) }",
+        ),
+        (
+            "LowerSpaceToDepth",
+            "float[1,1,4,4] x) => (float[1,4,2,2] y) { y = SpaceToDepth <blocksize = 0> (x) }",
+        ),
+        (
+            "LowerMultiHeadAttention",
+            "float[1,2,8] x) => (float[1,2,8] y) { "
+            "y = com.microsoft.MultiHeadAttention <num_heads = 0> (x, x, x) }",
+        ),
+        (
+            "LowerContribAttention",
+            "float[1,2,4] x, float[4,24] w, float[24] b) => (float[1,2,8] y) { "
+            "y = com.microsoft.Attention <num_heads = 0> (x, w, b) }",
+        ),
+    ],
+)
+def test_invalid_attributes_and_ranks(pattern: str, text: str) -> None:
+    """The pattern refuses, and does not fail."""
+    assert kept(pattern, f"agraph ({text}")
