@@ -10,6 +10,7 @@ from onnx import TensorProto
 from xoptim.match import GraphView, Node
 
 from .._nodes import size_along
+from .._shapes import may_be_empty
 
 LONGEST_AXIS: Final = 2**28
 """Upper bound of the number of elements of a tensor on a GPU or an NPU.
@@ -44,6 +45,8 @@ _TYPES: Final[Mapping[int, Bounds]] = {
     TensorProto.UINT16: Bounds(0, 2**16 - 1),
     TensorProto.INT32: Bounds(_INT32_MIN, _INT32_MAX),
 }
+_EXTREMES: Final = ("ReduceMax", "ReduceMin")
+"""Reductions whose result for no number is the least or the greatest integer of 64 bits."""
 _MOVES: Final = (
     "Unsqueeze",
     "Squeeze",
@@ -57,8 +60,7 @@ _MOVES: Final = (
     "Gather",
     "GatherElements",
     "GatherND",
-    "ReduceMax",
-    "ReduceMin",
+    *_EXTREMES,
 )
 _POSITIONS: Final = ("NonZero", "ArgMax", "ArgMin")
 
@@ -86,13 +88,18 @@ def _bounds(g: GraphView, name: str, depth: int) -> Bounds | None:
         inner = _bounds(g, source, depth - 1) if is_integer else None
         return inner or _TYPES.get(g.try_infer_type(source))
     rule = _RULES.get(node.op_type)
-    if rule is None:
+    if rule is None or (node.op_type in _EXTREMES and _may_be_empty(g, node.input[0])):
         return _of_index(g, name)
     operands = [bounds_of(g, operand, depth - 1) for operand in node.input[rule[0]] if operand]
     limits = [bounds for bounds in operands if bounds is not None]
     if len(limits) < len(operands):
         return _of_index(g, name)
     return rule[1](limits)
+
+
+def _may_be_empty(g: GraphView, name: str) -> bool:
+    shape = g.try_infer_shape(name)
+    return shape is None or bool(may_be_empty(g, shape))
 
 
 def _of_sizes(g: GraphView, node: Node) -> Bounds:
