@@ -130,6 +130,8 @@ def _is_convertible(g: GraphView, node: Node) -> bool:
     )
     if not operands or not results or not (operands <= free[0] and results <= free[1]):
         return False
+    if not all(g.try_infer_type(name) for name in node.input if name):  # may be float16 as well
+        return False
     kernels = [
         has_kernel("cpu", node.domain, node.op_type, dtype, node.opset) for dtype in (_HALF, _FLOAT)
     ]

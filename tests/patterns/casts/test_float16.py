@@ -73,3 +73,13 @@ def test_a_result_of_a_region_that_is_read_in_float16_is_rounded() -> None:
     result = optimize(model, patterns="Float16Region")
     assert types(result).count("Cast") == 2
     assert verify(model, result).ok
+
+
+def test_an_operand_of_unknown_type_may_be_float16() -> None:
+    model = parse(
+        "agraph (float[2,2] x, float[2,2] w) => (float16[2,2] y) { a = acme.Make(x) "
+        "b = Cast <to = 10> (w) p = MatMul(a, b) q = Cast <to = 1> (p) r = Sin(q) "
+        "y = Cast <to = 10> (r) }",
+        domains={"acme": 1},
+    )
+    assert types(optimize(model, patterns="Float16Region", strict=True)) == types(model)
