@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar
 
 from xoptim.facts.advice import Advice
+from xoptim.facts.attributes import AttributeReference
 from xoptim.facts.errors import Declined
 from xoptim.graph.node import Node
 from xoptim.match.lines import calling_frame, raised_at
@@ -15,9 +16,14 @@ from xoptim.match.values import not_known_finite
 
 if TYPE_CHECKING:
     from xoptim.graph.edit import Edit
+    from xoptim.graph.graph import Graph
+    from xoptim.match.view import GraphView, PatternRewriter
 
 
 Apply = Callable[..., "list[Node]"]
+_MISREADINGS: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+"""Errors of code that expects a number, a list or a text in place of an `AttributeReference`."""
+_UNKNOWN_ATTRIBUTE: Final = "an attribute takes its value from the caller of the function"
 
 
 class MatchResult:
@@ -75,6 +81,21 @@ def checked(match: Any, anchor: Node) -> MatchResult:
         )
     match.anchor = anchor
     return match
+
+
+def _has_references(nodes: Iterable[Node]) -> bool:
+    """Whether an attribute of a node takes its value from the caller of a function."""
+    return any(
+        isinstance(value, AttributeReference) for node in nodes for value in node.attribute.values()
+    )
+
+
+def _scopes(g: GraphView) -> Iterator[Graph]:
+    """A graph, and the graphs around it."""
+    scope: Graph | None = g.graph
+    while scope is not None:
+        yield scope
+        scope = scope.parent
 
 
 Strategy: TypeAlias = Callable[[Sequence[MatchResult]], list[MatchResult]]
@@ -138,9 +159,6 @@ def disjoint(matches: Iterable[MatchResult], strategy: str = "largest") -> list[
     claims = Claims()
     return [match for match in strategy_named(strategy)(list(matches)) if claims.take(match)]
 
-
-if TYPE_CHECKING:
-    from xoptim.match.view import GraphView, PatternRewriter
 
 Returned = TypeVar("Returned")
 """The return type of the function that calls `PatternOptimization.none`."""
@@ -210,8 +228,14 @@ class PatternOptimization(Rewrite):
                 file, line = raised_at(reason)
                 listen(Refusal(self.name(), node, str(reason), file, line, self.progress(line)))
             return None
+        except _MISREADINGS:
+            if not any(_has_references(scope.nodes) for scope in _scopes(g)):
+                raise
+            return self.none(node, msg=_UNKNOWN_ATTRIBUTE)
         if match is None:
             return None
+        if _has_references(filter(None, checked(match, node).nodes)):
+            return self.none(node, msg=_UNKNOWN_ATTRIBUTE)
         if self.exactness == "finite" and (
             name := not_known_finite(g.scope, checked(match, node).nodes)
         ):
