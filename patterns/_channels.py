@@ -57,8 +57,13 @@ def output_channels(g: GraphView, weight: str, transposed: bool, group: int) -> 
     shape = g.try_infer_shape(weight)
     if shape is None or len(shape) < 3:
         return None
-    length = shape[1] if transposed else shape[0]
-    return (length * group if transposed else length) if isinstance(length, int) else None
+    if not transposed:
+        return shape[0] if isinstance(shape[0], int) else None
+    inputs, outputs = shape[:2]
+    # The group of an invalid model may be any number.
+    if group < 1 or not isinstance(inputs, int) or not isinstance(outputs, int) or inputs % group:
+        return None
+    return outputs * group
 
 
 @np.errstate(all="ignore")
@@ -73,6 +78,8 @@ def scale_outputs(
         Declined: when they leave the range of their type.
     """
     weights = constant(g, weight)
+    if len(scale) != output_channels(g, weight, transposed, group):
+        raise Declined("the factors are not one for each output channel")
     kernel = (1,) * (weights.ndim - 2)
     shape, factors = weights.shape, scale.reshape(-1, 1, *kernel)
     summed: tuple[int, ...] = tuple(range(1, weights.ndim))

@@ -13,6 +13,8 @@ from ._nodes import axis_of, is_op, size_along
 
 _MAX_NODES: Final = 4
 """Maximum number of Slices and Splits in a row that are followed."""
+_MAX_JOINED: Final = 1 << 16
+"""Maximum number of indices that a Concat of parts may select, so that a list can hold them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,17 +159,21 @@ def gathers_of_all(g: GraphView, node: Node) -> list[Node] | None:
 
 
 def joined(g: GraphView, concat: Node) -> Selected | None:
-    """The selection that a Concat of parts of one tensor makes; ``None`` for several tensors."""
+    """The selection that a Concat of parts of one tensor makes; ``None`` for several tensors.
+
+    Also ``None`` for more than 65,536 indices.
+    """
     axis = axis_of(g, concat)
     sizes = [size_along(g, name, axis) for name in concat.input]
     if axis is None or not all(isinstance(size, int) for size in sizes):
         return None
     parts = [part_of(g, name, axis) for name in concat.input]
     sources = {source for source, *_ in parts}
-    indices = [index for _, start, end in parts for index in range(start, end)]
     size = size_along(g, parts[0][0], axis)
-    if len(sources) > 1 or not indices or not isinstance(size, int):
+    count = sum(end - start for _, start, end in parts)
+    if len(sources) > 1 or not 0 < count <= _MAX_JOINED or not isinstance(size, int):
         return None
+    indices = [index for _, start, end in parts for index in range(start, end)]
     return Selected(concat, sources.pop(), axis, size, Selection.of(indices))
 
 

@@ -232,7 +232,9 @@ class MulAddConvPattern(_ConvAffine):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         weight, *bias = node.input[1:]
         shape, group = g.static_shape(weight), g.get_attribute(node, "group", 1)
-        if shape is None or not all(g.is_constant(name) for name in (weight, *bias) if name):  # (1)
+        is_valid = shape is not None and group > 0 and shape[0] % group == 0
+        constants = filter(None, (weight, *bias))
+        if shape is None or not is_valid or not all(map(g.is_constant, constants)):  # (1)
             return self.none(node, msg="the weight or bias is not constant")
         # (3)
         read_affine = partial(

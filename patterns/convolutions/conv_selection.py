@@ -56,11 +56,12 @@ class SelectionConvPattern(_ConvSelection):
         part = _selected(g, name) if g.is_exclusive(name) else None
         if part is None or part.axis != axes.channels:  # (1)
             return self.none(node, msg="no constant permutation of the channels precedes it")
-        order = np.asarray(part.selection.indices)
-        is_permutation = np.array_equal(np.sort(order), np.arange(part.size))
-        if not is_permutation:  # (1)
-            return self.none(node, msg="the indices are not a permutation of all channels")
         weight = constant(g, node.input[1])
+        # An array of indices is made only for as many channels as the weight has.
+        has_all = len(part.selection.indices) == part.size == weight.shape[axes.inputs]
+        order = np.asarray(part.selection.indices if has_all else ())
+        if not has_all or not np.array_equal(np.sort(order), np.arange(part.size)):  # (1)
+            return self.none(node, msg="the indices are not a permutation of all channels")
         ordered = np.take(weight.astype(np.float64), np.argsort(order), axes.inputs)
         weight = rounded(ordered, weight.dtype, summed=axes.inputs)  # (3)
         write = partial(_write, name, part.source, nodes, weight)
@@ -111,12 +112,13 @@ class ConvSelectionPattern(_ConvSelection):
                 node,
                 msg="no Conv, MatMul or Gemm precedes, or its weight is computed or shared",
             )
-        weight, indices = constant(g, layer.input[1]), [*part.selection.indices]
+        weight = constant(g, layer.input[1])
         channels = weight.shape[axes.outputs]
-        if part.axis != axes.channels or len(indices) > channels:  # (1)
+        if part.axis != axes.channels or len(part.selection.indices) > channels:  # (1)
             return self.none(
                 node, msg="the selection is along another axis, or has more indices than channels"
             )
+        indices = [*part.selection.indices]
         biases = _biases(g, [layer, *nodes], part.axis, channels, indices)  # (3)
         write = partial(_write_selected, np.take(weight, indices, axes.outputs), biases)
         return MatchResult(self, [layer, *nodes, node], write)

@@ -7,6 +7,7 @@ from xoptim.facts.dims import Dim
 from xoptim.facts.errors import Declined
 from xoptim.facts.shapes import Shape, normalized
 from xoptim.match import AT_RUN_TIME, GraphView, Node
+from xoptim.operators.slicing import LAST_END
 
 from .._nodes import is_op
 from .._selections import Selection, far
@@ -67,13 +68,14 @@ def composed(size: Dim | None, first: Span, second: Span, end: int) -> Span | No
         return None
     if max(a, c) >= end or min(b, d) <= -end:
         return (0, 0, 1)
+    start, shifted_end = min(a + c, LAST_END), min(a + d, LAST_END)
     if d >= end:
-        return a + c, b, 1
+        return start, b, 1
     if b >= end:
-        return a + c, d if d < 0 else a + d, 1
+        return start, d if d < 0 else shifted_end, 1
     if b < 0 and d < 0:
-        return a + c, b + d, 1
-    return (a + c, min(b, a + d), 1) if b >= 0 and d >= 0 else None
+        return start, max(b + d, -LAST_END), 1
+    return (start, min(b, shifted_end), 1) if b >= 0 and d >= 0 else None
 
 
 class SliceSteps(NamedTuple):

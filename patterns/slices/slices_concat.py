@@ -44,9 +44,10 @@ class SlicesConcatPattern(PatternOptimization):
             return self.none(node, msg="a Slice has other consumers")
         trailing = (g.try_infer_shape(cuts[0].source) or ())[cuts[0].axis + 1 :]
         sizes = [dim for dim in trailing if isinstance(dim, int)]
-        indices = [index for cut in cuts for index in cut.selection.indices]
-        if len(sizes) < len(trailing) or prod(sizes) < _BLOCK or len(indices) > _MAX_INDICES:  # (3)
+        count = sum(len(cut.selection.indices) for cut in cuts)
+        if len(sizes) < len(trailing) or prod(sizes) < _BLOCK or count > _MAX_INDICES:  # (3)
             return self.none(node, msg="too few elements per index, or too many indices")
+        indices = [index for cut in cuts for index in cut.selection.indices]
         nodes = list(dict.fromkeys(cut.node for cut in cuts))
         gather = replaced_by(
             "Gather", cuts[0].source, np.array(indices, np.int64), axis=cuts[0].axis

@@ -1,4 +1,5 @@
 from functools import partial
+from typing import Final
 
 import numpy as np
 
@@ -8,6 +9,9 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 from .._folding import Array
 from .._nodes import axis_of
 from ._spans import blocks_of
+
+_MAX_CHANNELS: Final = 1 << 16
+"""Maximum number of channels, whose order is stored as indices."""
 
 
 class StridedSlicesSpaceToDepthPattern(PatternOptimization):
@@ -24,7 +28,8 @@ class StridedSlicesSpaceToDepthPattern(PatternOptimization):
     1. an operand is not such a slice of the rows and columns of the same image, a slice is missing,
        or the Concat is not along the channels.
     2. a slice has other consumers.
-    3. the dimensions are not static, or not multiples of the step.
+    3. the dimensions are not static, or not multiples of the step. Or there are more than 65,536
+       channels.
     4. the provider has no kernel for the element type.
     """
 
@@ -38,8 +43,8 @@ class StridedSlicesSpaceToDepthPattern(PatternOptimization):
         if len(blocks.shape) != 4 or blocks.row != 2 or axis_of(g, node) != 1:  # (1)
             return self.none(node, msg="the slices are not of the rows and columns of an image")
         channels = blocks.shape[1]
-        if not isinstance(channels, int):  # (3)
-            return self.none(node, msg="the number of channels is not known")
+        if not isinstance(channels, int) or channels > _MAX_CHANNELS:  # (3)
+            return self.none(node, msg="the number of channels is not known, or very large")
         dtype = g.try_infer_type(blocks.source)
         # (4)
         if any(

@@ -41,3 +41,11 @@ def test_negative_axes_need_the_rank() -> None:
     assert spans_by_axis((3, named("n")), [1], [2], [-1], None) == {1: (1, 2, 1)}
     assert spans_by_axis((3, 3), [1, 1], [2, 2], [1, -1], None) is None  # one axis twice
     assert spans_by_axis(None, [1, 0], [2, 5], None, [1, 2]) == {0: (1, 2, 1), 1: (0, 5, 2)}
+
+
+def test_composed_bounds_fit_into_int64() -> None:
+    last, half = 2**63 - 1, 2**62
+    size = named("n")
+    assert composed(size, (half, last, 1), (half, last, 1), last) == (last, last, 1)
+    assert composed(size, (0, -half, 1), (0, -half - 2, 1), last) == (0, -last, 1)
+    assert composed(size, (half, last, 1), (0, half, 1), last) == (half, last, 1)
