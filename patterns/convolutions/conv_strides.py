@@ -134,7 +134,9 @@ def _operands(g: GraphView, node: Node, axes: int) -> list[str] | None:
     """
     if is_op(node, "Conv"):
         mode = node.attribute.get("auto_pad", "NOTSET")
-        return [] if mode in _FIXED_PADS and g.info(node.input[1]).rank == axes + 2 else None
+        has_axes = g.info(node.input[1]).rank == axes + 2
+        strides = node.attribute.get("strides", [1] * axes)
+        return [] if mode in _FIXED_PADS and has_axes and len(strides) == axes else None
     if is_inference_normalization(node):
         return [node.input[0]]
     if not is_op(node, "PRelu", *BROADCASTING, *ELEMENTWISE):

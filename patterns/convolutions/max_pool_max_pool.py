@@ -36,7 +36,11 @@ class MaxPoolMaxPoolPattern(PatternOptimization):
             if (size := _window(reader)) is not None
         ]
         smaller_windows = [
-            pair for pair in windows if pair[0] != window and all(map(int.__le__, pair[0], window))
+            pair
+            for pair in windows
+            if pair[0] != window
+            and len(pair[0]) == len(window)
+            and all(map(int.__le__, pair[0], window))
         ]
         if not smaller_windows:  # (2)
             return self.none(node, msg="no other MaxPool of the same tensor has a smaller window")
