@@ -84,7 +84,8 @@ class LinearResizeResizePattern(_ResizeResize):
     2. scales are not constant, or both resize one axis.
     3. the Resize has sizes, lists axes, crops, or is antialiased. Or the type is an integer type:
        each Resize rounds.
-    4. channels are resized together with the last axis, for which onnxruntime has no kernel.
+    4. the second axis is resized together with the last one, or an axis shrinks next to the second
+       one: onnxruntime has no kernel for this, or not for cubic.
     """
 
     modes = ("linear", "cubic")
@@ -106,6 +107,9 @@ def _scales(g: GraphView, node: Node) -> np.ndarray | None:
 def _can_interpolate(scales: np.ndarray) -> bool:
     """Whether onnxruntime interpolates along all axes of these scales in one Resize.
 
-    It does so along rows and columns of an image, with channels first or last.
+    It does so along rows and columns of an image. If channels are last, cubic interpolation needs
+    scales of 1 or more.
     """
-    return len(scales) != _IMAGE_RANK or bool((scales[[1, 3]] == 1).any())
+    if len(scales) != _IMAGE_RANK or scales[1] == 1:
+        return True
+    return bool(scales[3] == 1 and (scales >= 1).all())

@@ -13,7 +13,9 @@ from xoptim import optimize
     [
         ("1, 1, 2, 1", "1, 1, 1, 3", 1),
         ("1, 2, 1, 1", "1, 1, 3, 1", 1),  # an image with channels last
-        ("1, 2, 1, 1", "1, 1, 1, 3", 2),  # onnxruntime refuses both scales in one Resize
+        # onnxruntime refuses both scales in one Resize, the second pair for cubic only
+        ("1, 2, 1, 1", "1, 1, 1, 3", 2),
+        ("1, 2, 1, 1", "1, 1, 0.5, 1", 2),
     ],
 )
 def test_interpolation(mode: str, first: str, second: str, count: int) -> None:
