@@ -39,6 +39,7 @@ class GeluToContribPattern(_OtherName):
     1. the type is not float32: some providers have kernels for float32 only (checked by the
        matcher).
     2. `GeluToStandard` wrote the operator.
+    3. the rank is unknown, or 0: FastGelu has no kernel for scalars.
     """
 
     min_opset = 20
@@ -48,6 +49,11 @@ class GeluToContribPattern(_OtherName):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Gelu(x, approximate=g.capture("approximate", optional=True))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        if m.approximate == "tanh" and not g.info(m.x).rank:  # (3)
+            return self.none(m.nodes[0], msg="the rank is unknown, or 0")
+        return super().validate_mapping(g, m)
 
     def apply_pattern(self, g: PatternRewriter, x: str, approximate: Any) -> str:
         if approximate == "tanh":

@@ -110,3 +110,8 @@ def test_embeddings_of_segments_without_segments() -> None:
 def test_invalid_attributes_and_ranks(pattern: str, text: str) -> None:
     """The pattern refuses, and does not fail."""
     assert kept(pattern, f"agraph ({text}")
+
+
+def test_a_scalar_for_fast_gelu() -> None:
+    text = 'agraph (float x) => (float y) { y = Gelu <approximate = "tanh"> (x) }'
+    assert kept("GeluToContrib", text, 20)
