@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from onnx import TensorProto
@@ -8,6 +8,8 @@ from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewri
 
 from .._folding import doubles
 from ._q_linear import NOT_ONE, _QLinear, are_moderate, is_one, quantized, symbols
+
+_MAX_BIAS: Final = 2.0**30
 
 
 class LowerQGemmPattern(_QLinear):
@@ -23,7 +25,8 @@ class LowerQGemmPattern(_QLinear):
     2. a scale is not one constant of moderate magnitude, or its zero point has another shape. (The
        matrix y may have a constant scale for each column.)
     3. the sums may have no terms: kernels return uninitialized memory then.
-    4. the bias is not a vector of one number for each column.
+    4. the bias is not a vector of one number for each column. Or the bias is not constant, or so
+       large that a sum may exceed 32 bits in the kernel.
     """
 
     derives = ("dtype", "axis", "factors")
@@ -51,6 +54,8 @@ class LowerQGemmPattern(_QLinear):
             return self.none(node, msg="the scales of the matrix are not one per column")
         if m.b and g.try_infer_shape(m.b) != columns:  # (4)
             return self.none(node, msg="the bias is not one value per column")
+        if m.b and not np.abs(doubles(g, m.b)).max(initial=0) < _MAX_BIAS:  # (4)
+            return self.none(node, msg="the bias is large")
         factors = scales * doubles(g, m.s)
         if not are_moderate(factors):  # (2)
             return self.none(node, msg="the product of the scales is too large or too small")

@@ -115,3 +115,15 @@ def test_invalid_attributes_and_ranks(pattern: str, text: str) -> None:
 def test_a_scalar_for_fast_gelu() -> None:
     text = 'agraph (float x) => (float y) { y = Gelu <approximate = "tanh"> (x) }'
     assert kept("GeluToContrib", text, 20)
+
+
+@pytest.mark.parametrize("bias", ["{2147483647, 0, 0}", ""])
+def test_sums_beyond_32_bits(bias: str) -> None:
+    """The kernel of QGemm adds integers of 32 bits, and overflows."""
+    declared = "uint8[2,4] x, uint8[4,3] w" + ("" if bias else ", int32[3] b")
+    stored = "float s = {0.5}, uint8 u = {3}" + (f", int32[3] b = {bias}" if bias else "")
+    assert kept(
+        "LowerQGemm",
+        f"agraph ({declared}) => (float[2,3] y) <{stored}> {{ "
+        "y = com.microsoft.QGemm(x, s, u, w, s, u, b) }",
+    )
