@@ -63,8 +63,10 @@ class _NormalizationFormula(EasyPatternOptimization):
             return self.none(
                 m.nodes[0], msg="a normalized dimension is dynamic, which needs opset 15"
             )
+        if not self.has_number(g, m):  # there is no kernel for an unknown type
+            return None
         ones = np.ones(dims if len(dims) == len(shape) else 1, numpy_dtype(g.try_infer_type(m.x)))
-        return self.has_number(g, m) and m.derive(ones=ones, lengths=shape)
+        return m.derive(ones=ones, lengths=shape)
 
     def has_number(self, g: GraphView, m: Match) -> bool | None:
         """Derive epsilon as ``number``, 0 if absent; refuse large epsilons and missing kernels."""

@@ -300,3 +300,15 @@ def test_scalars_have_no_axes(pattern: str) -> None:
         23,
     )
     assert types(xoptim.optimize(model, patterns=pattern, strict=True)) == types(model)
+
+
+def test_a_known_shape_of_an_unknown_type() -> None:
+    model = parse(
+        "agraph (float[n,4] a) => (y) <int64[1] i = {-1}, float e = {0.001}> { x = acme.Make(a) "
+        "q = Mul(x, x) v = ReduceMean(q, i) w = Add(v, e) r = Sqrt(w) y = Div(x, r) }",
+        23,
+        domains={"acme": 1},
+    )
+    model.graph.value_info.append(onnx.helper.make_tensor_value_info("x", 0, [None, 4]))
+    optimized = xoptim.optimize(model, patterns="RMSNormalization", strict=True)
+    assert types(optimized) == types(model)
