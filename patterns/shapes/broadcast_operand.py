@@ -26,6 +26,7 @@ class _BroadcastOperand(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         # Only one operand is replaced: the others may be needed for the shape of the result.
         for index in range(len(node.input)):
+            # (2) of ShapeBasedExpandBroadcast, (3) of UniformBroadcast
             operand = None if is_exponent(node, index) else self.smaller(g, node, index)
             if operand is not None:
                 inputs = [*node.input[:index], operand, *node.input[index + 1 :]]
