@@ -7,17 +7,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import compress, groupby
 from time import perf_counter
-from typing import Final
 
 import onnx
 
 from xoptim.catalogue.selection import Selection, select
 from xoptim.engine.events import Application
 from xoptim.engine.index import PatternIndex, index_of
+from xoptim.engine.kernels import check_copies, check_strings
 from xoptim.engine.state import EXPLAINED, State
-from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import BudgetError, Declined, RewriteError, UnstoppableError
-from xoptim.facts.operators import lacks_identity_kernel
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
@@ -36,8 +34,6 @@ from xoptim.passes.cleanup import inner_first, learn_results
 
 TAG = "xoptim.pattern"
 """Metadata key of a node for the name of the pattern that wrote it."""
-_IDENTITY_OPSETS: Final = {"sequence": 14, "optional": 16}
-"""The first operator set whose Identity takes values of this kind."""
 logger = logging.getLogger("xoptim")
 PASSED_ON = (BudgetError, BrokenPipeError, MemoryError, UnstoppableError)
 """Errors that end the optimization even if it is not strict."""
@@ -199,7 +195,10 @@ class Applier:
                     isinstance(node, Node) for node in nodes
                 ):
                     raise TypeError(f"apply must return a list of nodes, not {nodes!r:.80}")
-                self._check_copies([node for node in nodes if node not in matched])
+                added = [node for node in nodes if node not in matched]
+                removes_identity = self.state.options.remove_identity
+                check_copies(self.graph, added, removes_identity=removes_identity)
+                check_strings(self.graph, added)
                 edit.commit(matched, nodes, match.insert_at)
         except PASSED_ON:
             raise
@@ -210,31 +209,6 @@ class Applier:
             self.state.fail(pattern, anchor, error)
             return None
         return nodes
-
-    def _check_copies(self, added: Sequence[Node]) -> None:
-        """Raise `Declined` if an Identity without a kernel in onnxruntime would stay."""
-        for node in added:
-            if node.op_type == "Identity" and not node.domain and self._stays(node, added):
-                info, opset = self.graph.info_of(node.output[0]), self.graph.opsets.get("", 0)
-                if lacks_identity_kernel(info.dtype, opset):
-                    kind = type_name(info.dtype)
-                    raise Declined(f"onnxruntime has no kernel of Identity for {kind}")
-                if not info.is_tensor and opset < _IDENTITY_OPSETS.get(info.container, opset + 1):
-                    raise Declined(
-                        f"Identity of operator set {opset} does not take the type {info.container}"
-                    )
-
-    def _stays(self, identity: Node, added: Sequence[Node]) -> bool:
-        """Whether cleaning keeps an Identity: its result is an output of the graph, and its operand
-        cannot take that name.
-        """
-        graph, source = self.graph, identity.input[0]
-        if not self.state.options.remove_identity:
-            return True
-        is_computed = graph.producer(source) is not None or any(
-            source in node.output for node in added
-        )
-        return graph.is_output(identity.output[0]) and (not is_computed or graph.is_output(source))
 
     def _drop(self, pattern: PatternOptimization, anchor: Node, error: RewriteError) -> None:
         self._dropped.add((pattern.name(), anchor))
