@@ -249,14 +249,15 @@ def test_integers_that_are_the_same_expression_of_dimensions() -> None:
     same_results(parse(text), after, FEEDS)
 
 
-def test_sizes_of_equal_results_are_equal() -> None:
+@pytest.mark.parametrize("outputs", ["y, u", "y, u, i, j"])
+def test_sizes_of_equal_results_are_equal(outputs: str) -> None:
     """Each NonZero has a count of its own; the nodes after the second one then have the first
-    count, so that patterns compare it in the same run.
+    count, so that patterns compare it in the same run. The second of two outputs is a copy.
     """
     model = load_model(
         parse(
-            "agraph (float[a,b] x, bool[a,b] m) => (y, u) { n = NonZero(m) i = Transpose(n) "
-            "y = GatherND(x, i) o = NonZero(m) j = Transpose(o) s = Shape(j) "
+            f"agraph (float[a,b] x, bool[a,b] m) => ({outputs}) {{ n = NonZero(m) "
+            "i = Transpose(n) y = GatherND(x, i) o = NonZero(m) j = Transpose(o) s = Shape(j) "
             "u = ConstantOfShape(s) }"
         )
     )

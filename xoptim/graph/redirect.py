@@ -45,8 +45,10 @@ def redirect(graph: Graph, old: str, new: str) -> bool:
         return False
     is_new_constant = _is_computed_ahead(graph, new) and not _is_computed_ahead(graph, old)
     consumers = graph.consumers(old) if is_new_constant else ()
+    outdated = outdated_consumers(graph, old, new)
     graph.rename(old, new)
     spread_constness(graph, consumers)
+    refresh(graph, outdated)
     if graph.is_output(old):
         old_producer, producer = graph.producer(old), graph.producer(new)
         assert producer is not None
@@ -54,6 +56,17 @@ def redirect(graph: Graph, old: str, new: str) -> bool:
             graph.remove(old_producer)
         graph.rename_output(producer, new, old)
     return True
+
+
+def outdated_consumers(graph: Graph, old: str, new: str) -> list[Node]:
+    """The consumers of ``old`` to infer again once they read ``new``, a result of the same value.
+
+    Equal results may have different symbols, such as the counts of two NonZero of one mask. The
+    facts about consumers of ``old`` then contain its symbols.
+    """
+    info, new_info = graph.info_of(old), graph.info_of(new)
+    has_same_sizes = (info.shape, info.data) == (new_info.shape, new_info.data)
+    return [] if has_same_sizes else list(readers(graph, old))
 
 
 def substitute(graph: Graph, old: str, new: str) -> None:

@@ -10,7 +10,7 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.parts import SAMPLES
 from xoptim.graph.propagate import refresh
-from xoptim.graph.redirect import can_redirect, can_rename, redirect
+from xoptim.graph.redirect import can_redirect, can_rename, outdated_consumers, redirect
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.walk import around
 from xoptim.operators.registry import Trait, is_commutative, is_deterministic, operators_with
@@ -289,6 +289,7 @@ def _copy(graph: Graph, node: Node, twin: Node) -> bool:
     # older versions of Identity take tensors only
     if not info.is_tensor or lacks_identity_kernel(info.dtype, graph.opsets.get("", 0)):
         return False
+    consumers = [reader for pair in pairs for reader in outdated_consumers(graph, *pair)]
     for old_name, new_name in pairs:
         graph.rename(old_name, new_name)
     graph.remove(node)
@@ -297,29 +298,16 @@ def _copy(graph: Graph, node: Node, twin: Node) -> bool:
     graph.insert(copy, previous)
     graph.learn(old, info)
     graph.learn_constness(copy)
+    refresh(graph, consumers)
     return True
-
-
-def _sizes(info: Info) -> tuple[object, object]:
-    """The shape, and the elements of a tensor that holds sizes."""
-    return info.shape, info.data
 
 
 def _redirect(graph: Graph, node: Node, pairs: tuple[tuple[str, str], ...]) -> bool:
     """Redirect the consumers of all results of a node, and remove the node."""
     if not all(can_redirect(graph, old, new) for old, new in pairs):
         return False
-    # Equal results may have different symbols, such as two counts of one NonZero. Facts about the
-    # consumers of the one that goes may contain its symbol.
-    consumers = [
-        consumer
-        for old, new in pairs
-        if _sizes(graph.info_of(old)) != _sizes(graph.info_of(new))
-        for consumer in graph.consumers(old)
-    ]
     for old, new in pairs:
         redirect(graph, old, new)
     if node.graph is graph:
         graph.remove(node)
-    refresh(graph, consumers)
     return True
