@@ -95,7 +95,6 @@ class LowerGatherNDPattern(_LowerGather):
     2. the indexed axes are not static, or their number is unknown. Or a Reshape to the rows needs
        sizes at run time.
     3. a constant position is out of range.
-    4. the elements are strings: ONNX Runtime's kernel of Gather loses rows of strings.
     """
 
     min_opset = 13
@@ -114,8 +113,6 @@ class LowerGatherNDPattern(_LowerGather):
         target = rows_of(shape, columns)
         if target is None:  # (2)
             return self.none(m.nodes[0], msg="the indexed axes are not static")
-        if g.try_infer_type(m.x) == TensorProto.STRING:  # (4)
-            return self.none(m.nodes[0], msg="the elements are strings")
         sizes = [size for size in shape[:columns] if isinstance(size, int)]
         places = g.get_computed_constant(m.i)
         if places is None:

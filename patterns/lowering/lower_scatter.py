@@ -3,7 +3,6 @@
 from math import prod
 
 import numpy as np
-from onnx import TensorProto
 
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter
 from xoptim.match.trace import Constant, Symbol
@@ -21,7 +20,6 @@ class _LowerScatter(_Lowering):
        time.
     2. a position is out of range, or repeated: the result then depends on the order of threads.
     3. reduction is set: the new numbers are combined with the old ones.
-    4. the elements are strings: ONNX Runtime's kernel of Gather loses rows of strings.
     """
 
     exactness = "exact"
@@ -34,8 +32,6 @@ class _LowerScatter(_Lowering):
         back = None if shape is None else reshaped_back(shape)
         if shape is None or target is None or back is None:  # (1)
             return self.none(m.nodes[0], msg="a shape is not static")
-        if g.try_infer_type(m.x) == TensorProto.STRING:  # (4)
-            return self.none(m.nodes[0], msg="the elements are strings")
         sizes = [size for size in shape[:columns] if isinstance(size, int)]
         positions = flat_positions(coordinates, sizes)
         if positions is None or len(np.unique(positions)) < positions.size:  # (2)

@@ -17,8 +17,7 @@ _MOVEMENT: Final = ("Expand", "Flatten", "Reshape", "Slice", "Squeeze", "Transpo
 _INTEGERS: Final = frozenset(
     (TensorProto.INT64, TensorProto.INT32, TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16)
 )
-_TRUTH: Final = TensorProto.BOOL
-_ENDS: Final = (TensorProto.FLOAT16, _TRUTH)
+_ENDS: Final = (TensorProto.FLOAT16, TensorProto.BOOL)
 _MAX_MAGNITUDES: Final[Mapping[int, float]] = {
     TensorProto.BOOL: 1.0,
     TensorProto.INT8: 128.0,
@@ -281,12 +280,14 @@ def _may_vanish(g: GraphView, node: Node, island: _Island) -> bool:
     """Whether a product may be 0 or lose digits in float16 only, before other operators read it."""
     if not is_op(node, "Mul"):
         return False
-    readers = [*island.nodes, *(end for end in island.ends if end.get_attribute("to") == _TRUTH)]
-    is_read = any(node.output[0] in reader.input for reader in readers)
-    return is_read and not any(_is_whole(g, name) or _is_at_least_1(g, name) for name in node.input)
+    to_bool = [end for end in island.ends if end.get_attribute("to") == TensorProto.BOOL]
+    readers = (*island.nodes, *to_bool)
+    if not any(node.output[0] in reader.input for reader in readers):
+        return False
+    return not any(_is_integral(g, name) or _is_at_least_1(g, name) for name in node.input)
 
 
-def _is_whole(g: GraphView, name: str) -> bool:
+def _is_integral(g: GraphView, name: str) -> bool:
     """Whether numbers are integers: constants, Casts, and results of arithmetic and movements."""
     if g.is_constant(name):
         array = constant(g, name)
@@ -295,7 +296,7 @@ def _is_whole(g: GraphView, name: str) -> bool:
     if is_op(node, "Cast"):
         return g.try_infer_type(node.input[0]) != TensorProto.FLOAT16
     return is_op(node, *_ARITHMETIC, *_MOVEMENT) and all(
-        _is_whole(g, operand) for operand in _floats(g, node)
+        _is_integral(g, operand) for operand in _floats(g, node)
     )
 
 

@@ -20,7 +20,6 @@ from .._nodes import size_along
 from ._lowering import WIDE, _Lowering
 
 _MAX_LENGTH: Final = 2**31 - 1
-_TEXT: Final = TensorProto.STRING
 _MOVES: Final = (
     "Transpose",
     "Reshape",
@@ -118,7 +117,8 @@ class LowerMovedCastPattern(_LowerWide):
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        if g.try_infer_type(m.x) not in WIDE or m.cast.get("to") in (*WIDE, _TEXT):  # (1) (2)
+        kept = (*WIDE, TensorProto.STRING)
+        if g.try_infer_type(m.x) not in WIDE or m.cast.get("to") in kept:  # (1) (2)
             return self.none(
                 m.nodes[0], msg="the Cast does not convert a 64-bit type to a narrower one"
             )

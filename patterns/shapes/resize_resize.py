@@ -84,8 +84,8 @@ class LinearResizeResizePattern(_ResizeResize):
     2. scales are not constant, or both resize one axis.
     3. the Resize has sizes, lists axes, crops, or is antialiased. Or the type is an integer type:
        each Resize rounds.
-    4. the second axis is resized together with the last one, or an axis shrinks next to the second
-       one: onnxruntime has no kernel for this, or not for cubic.
+    4. x has rank 4, the second axis is resized, and the last axis as well, or a scale is below 1.
+       onnxruntime has no kernel for some of these.
     """
 
     modes = ("linear", "cubic")
@@ -107,8 +107,8 @@ def _scales(g: GraphView, node: Node) -> np.ndarray | None:
 def _can_interpolate(scales: np.ndarray) -> bool:
     """Whether onnxruntime interpolates along all axes of these scales in one Resize.
 
-    It does so along rows and columns of an image. If channels are last, cubic interpolation needs
-    scales of 1 or more.
+    Of rank 4 it resizes the last two axes, or the second and the third one if it takes the last one
+    for the channels. Cubic interpolation then needs scales of 1 or more.
     """
     if len(scales) != _IMAGE_RANK or scales[1] == 1:
         return True

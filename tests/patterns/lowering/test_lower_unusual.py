@@ -53,7 +53,7 @@ def test_numbers_as_strings() -> None:
 
 
 def test_embeddings_of_segments_without_segments() -> None:
-    """The kernel adds the first row."""
+    """The formula would give another result than the kernel."""
     model = parse(
         "agraph (int32[2,3] i, float[7,4] w, float[3,4] p, float[2,4] k, float[4] s, float[4] c) "
         "=> (float[2,3,4] y) { "
