@@ -9,7 +9,15 @@ import numpy as np
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.shapes import Shape, broadcast_all
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import (
+    CONSTANT_OPERAND,
+    Example,
+    GraphView,
+    MatchResult,
+    Node,
+    PatternOptimization,
+    PatternRewriter,
+)
 from xoptim.match.regions import AxisRegion, region_below
 
 from .._folding import Array
@@ -31,12 +39,13 @@ class _EqualAxis(PatternOptimization):
     """An operator with a constant that shrinks to size 1 along axes with equal elements."""
 
     anchors = BROADCASTING
+    near = (CONSTANT_OPERAND,)
     radius = 8
     min_opset = 8
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         for index, name in enumerate(node.input):
-            for small in _smaller_constants(g, name) if g.is_constant(name) else ():  # (1)
+            for small in _smaller_constants(g, name):  # (1)
                 match = self.with_constant(g, node, index, small)
                 if match is not None:
                     return match
@@ -145,6 +154,8 @@ def _smaller_constants(g: GraphView, name: str) -> Iterator[Array]:
     """The constant with size 1 along all axes with equal elements, then along each axis alone."""
     shape = g.static_shape(name)
     if shape is None or len(shape) < 2 or not 1 < math.prod(shape) <= _MAX_ELEMENTS:
+        return
+    if not g.is_constant(name):
         return
     array = g.get_computed_constant(name)
     if array is None or array.dtype.kind in "Oc":

@@ -6,6 +6,7 @@ from tests.support import load, parse, types
 from xoptim import optimize
 from xoptim.engine.index import PatternIndex
 from xoptim.match import (
+    CONSTANT_OPERAND,
     EasyPatternOptimization,
     PatternBuilder,
     PatternOptimization,
@@ -123,3 +124,11 @@ def test_too_far_away() -> None:
     index = PatternIndex([near, NegNegPattern()])
     assert index.longest_reach == 2
     assert PatternIndex([]).longest_reach == 0
+
+
+def test_a_constant_operand_may_be_near() -> None:
+    class NearConstantPattern(PatternOptimization):
+        anchors = ("Mul", "Add")
+        near = ("Abs", CONSTANT_OPERAND)
+
+    assert offered(NearConstantPattern()) == {"NearConstant": ["e", "f", "h", "y"]}

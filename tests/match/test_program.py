@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from xoptim.match.program import CONSTANT, Program, compile_trace, literal_key, operand_orders
+from xoptim.match.pattern import CONSTANT
+from xoptim.match.program import Program, compile_trace, literal_key, operand_orders
 from xoptim.match.trace import PatternBuilder, Scalar, Symbol, trace
 
 
@@ -28,7 +29,9 @@ def test_a_chain_is_walked_up_from_its_end() -> None:
     assert steps(program) == [
         ("inputs", "Neg"), ("up", "Abs"), ("inputs", "Abs"), ("up", "Exp"), ("inputs", "Exp"),
     ]  # fmt: skip
-    assert (program.near, program.size, program.reach) == (("", "Abs"), 4, 3)
+    (need,) = program.needs
+    assert (need.key, [deeper.key for deeper in need.needs]) == (("", "Abs"), [("", "Exp")])
+    assert (program.size, program.reach) == (4, 3)
 
 
 def test_a_rare_operator_is_the_anchor_of_common_ones() -> None:
@@ -44,7 +47,7 @@ def test_a_rare_operator_is_the_anchor_of_common_ones() -> None:
         ("down", "Add"),
         ("inputs", "Add"),
     ]
-    assert (program.near, program.reach) == (None, 3)
+    assert (program.needs, program.consumers, program.reach) == ((), (("", "Mul"),), 3)
 
 
 def test_every_node_is_visited_once_whatever_the_shape() -> None:
@@ -71,7 +74,6 @@ def test_a_constant_operand_tells_where_to_look() -> None:
     def scalar(g: PatternBuilder, x: Symbol, k: Scalar) -> Symbol:
         return g.op.Mul(x, k)
 
-    assert compiled(literal).near == compiled(scalar).near == CONSTANT
     assert compiled(literal).path == (literal_key(2),)
     assert compiled(scalar).path == (CONSTANT,)
 

@@ -15,7 +15,7 @@ from xoptim import PatternOptimization, installed_patterns, select
 from xoptim.facts.dtypes import Exactness
 from xoptim.facts.operators import has_kernel
 from xoptim.facts.schema import schema
-from xoptim.match.pattern import operator_key
+from xoptim.match.pattern import CONSTANT_OPERAND, operator_key
 from xoptim.match.rewrite import PHASES
 from xoptim.testing.variant import all_nodes, parse
 
@@ -97,7 +97,8 @@ def check_metadata(pattern: type[PatternOptimization]) -> None:
         isinstance(words, tuple) for words in (pattern.tags, pattern.providers, pattern.produces)
     )
     assert all(provider == provider.lower() for provider in pattern.providers)
-    keys = [*pattern().anchor_keys(), *map(operator_key, (*pattern.anchors, *pattern.near))]
+    near = set(pattern.near) - {CONSTANT_OPERAND}
+    keys = [*pattern().anchor_keys(), *map(operator_key, (*pattern.anchors, *sorted(near)))]
     # onnxruntime adds some
     kernels = [key for key in keys if has_kernel("cpu", *key, onnx.TensorProto.FLOAT, newest)]
     unknown = [

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import groupby
 
 from onnx import TensorProto
 
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.match.pattern import Key, PatternOptimization
-from xoptim.match.program import CONSTANT, LITERAL, literal_key
+from xoptim.match.pattern import CONSTANT, Key, PatternOptimization
+from xoptim.match.program import LITERAL, literal_key
 
 _EXACT_TYPES = frozenset(
     (
@@ -113,6 +114,10 @@ class PatternIndex:
         # the largest reach of the patterns of each anchor
         self._farthest: dict[Key, int] = {}
         self._trees: dict[Key, _Paths] = {}  # of the anchors that were looked up so far
+        self._ends: list[int] = []  # for each pattern, the end of its group of equal priority
+        for _, group in groupby(self.patterns, key=lambda p: (p.phase, p.priority)):
+            size = len(list(group))
+            self._ends += [len(self._ends) + size] * size
         for number, pattern in enumerate(self.patterns):
             anchors = pattern.anchor_keys()
             if not anchors:
@@ -150,16 +155,46 @@ class PatternIndex:
         anchors: defaultdict[int, list[Node]] = defaultdict(list)
         reach = self.reach
         for node, distance in nodes.items():
-            anchor = node.domain, node.op_type
             numbers: dict[int, None] = {}
-            if distance <= self._farthest.get(anchor, -1):
-                self._tree(anchor).collect(graph, node, numbers)
+            if distance <= self._farthest.get((node.domain, node.op_type), -1):
+                numbers = self._numbers_at(graph, node)
             for number in numbers:
                 if distance <= reach[number]:
                     anchors[number].append(node)
             for number in self._everywhere:
                 anchors[number].append(node)
         return dict(sorted(anchors.items()))
+
+    def has_candidates(self, graph: Graph) -> bool:
+        """Whether there is a node at which a pattern may match."""
+        return any(
+            self._everywhere or self._numbers_at(graph, node) for node in self.anchors_in(graph)
+        )
+
+    def later_candidates(
+        self, graph: Graph, nodes: Iterable[Node], number: int
+    ) -> dict[int, list[Node]]:
+        """The nodes at which to try each pattern after that of a number, in its group of equal
+        priority.
+        """
+        later = range(number + 1, self._ends[number])
+        anchors: defaultdict[int, list[Node]] = defaultdict(list)
+        for node in nodes if later else ():
+            for candidate in (*self._numbers_at(graph, node), *self._everywhere):
+                if candidate in later:
+                    anchors[candidate].append(node)
+        return anchors
+
+    def are_equal(self, first: int, second: int) -> bool:
+        """Whether two patterns, by their numbers, are in one group of equal priority."""
+        return self._ends[first] == self._ends[second]
+
+    def _numbers_at(self, graph: Graph, node: Node) -> dict[int, None]:
+        numbers: dict[int, None] = {}
+        anchor = node.domain, node.op_type
+        if anchor in self._numbers:
+            self._tree(anchor).collect(graph, node, numbers)
+        return numbers
 
 
 @lru_cache(maxsize=4096)

@@ -8,6 +8,7 @@ from xoptim.graph.node import Node as Node
 from xoptim.match.create import AT_RUN_TIME as AT_RUN_TIME
 from xoptim.match.easy import EasyPatternOptimization as EasyPatternOptimization, Match as Match
 from xoptim.match.pattern import (
+    CONSTANT_OPERAND as CONSTANT_OPERAND,
     MatchResult as MatchResult,
     PatternOptimization as PatternOptimization,
 )

@@ -15,7 +15,7 @@ from xoptim.match.lines import attribute_line, raised_at
 from xoptim.match.near_miss import NearPairing, report_miss
 from xoptim.match.pairing import MatchAttempt, Pairing
 from xoptim.match.pattern import Key, MatchResult, operator_key
-from xoptim.match.program import CONSTANT, Program, compile_trace
+from xoptim.match.program import Program, compile_trace, worth_trying
 from xoptim.match.refusal import COMPLETE, READ_ELSEWHERE, Misfit, listener, listening
 from xoptim.match.trace import Condition, Trace, Variadic, trace
 from xoptim.match.view import GraphView, PatternRewriter
@@ -161,9 +161,7 @@ class EasyPatternOptimization(DeclaredConditions):
         examine = partial(self._examine, g, node)
         programs = compiled(self)
         if listen is None:
-            # With only one variant, the producers were checked when the pattern was selected for
-            # the node.
-            for program in programs if len(programs) == 1 else _worth_trying(programs, g, node):
+            for program in worth_trying(programs, g.graph, node):
                 result = MatchAttempt(Pairing(program, g), examine).run(node)
                 if result is not None:
                     return result
@@ -286,21 +284,6 @@ class EasyPatternOptimization(DeclaredConditions):
                 "expected"
             )
         return [*kept, *connect(g, names, match.outputs)]
-
-
-def _worth_trying(programs: Sequence[Program], g: GraphView, node: Node) -> list[Program]:
-    """The programs whose anchor has the operator of a node and whose path its producers do not
-    exclude.
-    """
-    producers: set[Key | None] = {None, CONSTANT}
-    for name in node.input:
-        producer = g.graph.producer(name)
-        if producer is not None:
-            producers.add((producer.domain, producer.op_type))
-    key = node.domain, node.op_type
-    return [
-        program for program in programs if program.near in producers and program.anchor_key == key
-    ]
 
 
 def connect(

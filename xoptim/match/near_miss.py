@@ -227,6 +227,9 @@ class NearPairing(Pairing):
             for _ in unexpected_operands(self.g, spec, node)
         )
 
+    def _may_produce(self, spec: PatternNode, name: str) -> bool:
+        return True  # the next step reports which operator it found
+
     def _is_absent(self, place: int, spec: PatternNode, node: Node) -> bool:
         if super()._is_absent(place, spec, node):
             return True

@@ -78,12 +78,22 @@ class Pairing:
             and node.domain == spec.domain
             and node not in self.nodes
             and node not in self.extra
-            and unfit_attribute(self.g, spec, node, self.attributes) is None
+            and (
+                (spec.is_bare and not node.attribute)
+                or unfit_attribute(self.g, spec, node, self.attributes) is None
+            )
             and self._results(spec, node)
         )
 
     def _results(self, spec: PatternNode, node: Node) -> bool:
-        symbols = spec.outputs
+        symbols, outputs = spec.outputs, node.output
+        if len(symbols) == 1 == len(outputs) and symbols[0].kind is not Variadic:
+            index = symbols[0].index
+            if self.names[index] not in (None, outputs[0]):
+                return False
+            self.names[index] = outputs[0]
+            self.nodes[spec.index] = node
+            return True
         if symbols and symbols[-1].kind is Variadic:
             symbols = symbols[:-1]
             if not self._unify_list(spec.outputs[-1], node.output[len(symbols) :], spec, node):
@@ -131,10 +141,24 @@ class Pairing:
             name = inputs[place] if place < count else ""
             partner = names[symbol.index]
             if partner is None and name and symbol.is_plain:
+                if symbol.producer is not None and not self._may_produce(symbol.producer, name):
+                    return False
                 names[symbol.index] = name
             elif partner != name and not self._unify(symbol, name, spec, node):
                 return False
         return True
+
+    def _may_produce(self, spec: PatternNode, name: str) -> bool:
+        """Whether the producer of a result has the operator of a pattern node.
+
+        The next step tests it as well. To test it at once saves trying an order of operands.
+        """
+        producer = self.g.graph.producer(name)
+        return (
+            producer is not None
+            and producer.op_type == spec.op_type
+            and producer.domain == spec.domain
+        )
 
     def _is_absent(self, place: int, spec: PatternNode, node: Node) -> bool:
         return place >= len(node.input) or not node.input[place]

@@ -164,6 +164,10 @@ Returned = TypeVar("Returned")
 """The return type of the function that calls `PatternOptimization.none`."""
 Key = tuple[str, str]
 """Domain and operator."""
+CONSTANT_OPERAND = "<constant>"
+"""Stands for a constant in `PatternOptimization.near`."""
+CONSTANT: Key = ("", CONSTANT_OPERAND)
+"""Marks a stored constant where a producer's operator is expected."""
 
 
 class PatternOptimization(Rewrite):
@@ -175,7 +179,8 @@ class PatternOptimization(Rewrite):
     Class attributes:
         anchors: operators at whose nodes `match` is called (``"domain::Op"`` outside the standard
             domain); every node of the graph when empty.
-        near: operators; one of them must produce an input of the anchor; any when empty.
+        near: operators; one of them must produce an input of the anchor; any when empty. With
+            `CONSTANT_OPERAND` among them, an input may be a constant instead.
         radius: distance in nodes from the anchor within which a change may make the pattern match.
     """
 

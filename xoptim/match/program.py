@@ -2,16 +2,63 @@
 anchor.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import chain
 from typing import Literal
 
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
 from xoptim.match.literals import is_short
-from xoptim.match.pattern import Key
+from xoptim.match.pattern import CONSTANT, Key
 from xoptim.match.trace import Constant, PatternNode, Scalar, Symbol, Trace, Variadic
 from xoptim.operators.registry import is_commutative
 
 Kind = Literal["inputs", "terms", "up", "down"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Need:
+    """An operator that must produce an operand of a node, with the operators that must produce its
+    own operands.
+
+    Equal needs are one object (`_need`).
+    """
+
+    key: Key
+    needs: tuple["Need", ...]
+
+    def is_met(self, graph: Graph, node: Node) -> bool:
+        """Whether a producer of an operand of the node fits.
+
+        Each need is tested on its own, so that one producer may meet several needs.
+        """
+        domain, op_type = self.key
+        for name in node.input:
+            producer = graph.producer(name)
+            if (
+                producer is not None
+                and producer.op_type == op_type
+                and producer.domain == domain
+                and all(need.is_met(graph, producer) for need in self.needs)
+            ):
+                return True
+        return False
+
+
+def _is_chain(needs: Sequence[Need], path: Sequence[Key]) -> bool:
+    """Whether needs are those of a path of producers, and no others."""
+    for key in path:
+        if len(needs) != 1 or needs[0].key != key:
+            break
+        needs = needs[0].needs
+    return not needs
+
+
+@cache
+def _need(key: Key, needs: tuple[Need, ...]) -> Need:
+    return Need(key, needs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +100,10 @@ class Program:
     # distance from the anchor to the farthest other node, plus one: a change within it may make the
     # program match
     reach: int
-    near: Key | None = field(init=False)  # the first step of the path
+    needs: tuple[Need, ...] = field(init=False)  # the operators above the anchor
+    has_path_only: bool = field(init=False)  # whether ``path`` states all needs
+    # operators that must read a result of the anchor
+    consumers: tuple[Key, ...] = field(init=False)
     anchor_key: Key = field(init=False)  # operator of the anchor
     # results that are captured: name and register
     captures: tuple[tuple[str, int], ...] = field(init=False)
@@ -63,9 +113,11 @@ class Program:
 
     def __post_init__(self) -> None:
         inputs = [s for s in self.trace.symbols if s.producer is None and s.literal is None]
-        first = self.path[0] if self.path else None
+        needs = _needs(self.anchor)
         values = {
-            "near": CONSTANT if first is not None and first[0] == LITERAL else first,
+            "needs": needs,
+            "has_path_only": _is_chain(needs, self.path),
+            "consumers": _consumers(self.steps, self.anchor),
             "anchor_key": (self.anchor.domain, self.anchor.op_type),
             "captures": tuple((s.name, s.index) for s in self.trace.symbols if s.name),
             "operands": tuple(s.index for s in inputs if s.kind is not Variadic),
@@ -73,6 +125,50 @@ class Program:
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+
+def worth_trying(programs: Sequence[Program], graph: Graph, node: Node) -> list[Program]:
+    """The programs for which the operators around a node do not exclude it as the anchor.
+
+    Args:
+        programs: the variants of a pattern, which share many needs: each need is tested once.
+        graph: the graph of the node.
+        node: a node that an index of the paths selected.
+    """
+    if len(programs) == 1:
+        program = programs[0]
+        if not program.has_path_only and not all(n.is_met(graph, node) for n in program.needs):
+            return []
+        return [] if program.consumers and not _is_read_by(program, graph, node) else [program]
+    key = node.domain, node.op_type
+    producers = _operators(filter(None, map(graph.producer, node.input)))
+    are_met: dict[Need, bool] = {}
+    chosen: list[Program] = []
+    for program in programs:
+        if program.anchor_key != key:
+            continue
+        for need in program.needs:
+            if need.key not in producers:
+                break
+            is_met = are_met.get(need)
+            if is_met is None:
+                is_met = are_met[need] = need.is_met(graph, node)
+            if not is_met:
+                break
+        else:
+            if not program.consumers or _is_read_by(program, graph, node):
+                chosen.append(program)
+    return chosen
+
+
+def _is_read_by(program: Program, graph: Graph, node: Node) -> bool:
+    """Whether nodes with the operators of the pattern read the results of the anchor."""
+    readers = _operators(chain.from_iterable(map(graph.consumers, node.output)))
+    return readers.issuperset(program.consumers)
+
+
+def _operators(nodes: Iterable[Node]) -> set[Key]:
+    return {(node.domain, node.op_type) for node in nodes}
 
 
 def compile_trace(
@@ -139,8 +235,6 @@ def _anchor(trace: Trace, anchors: Sequence[Key]) -> PatternNode:
     return min(candidates, key=lambda node: (_frequency(node), -node.index))
 
 
-CONSTANT: Key = ("", "<constant>")
-"""Marks a stored constant where a producer's operator is expected."""
 LITERAL = "="
 """In place of a domain: marks a stored constant of one value."""
 _COMMON = (
@@ -162,6 +256,31 @@ _COMMON = (
 def literal_key(value: float) -> Key:
     """The key of stored constants of a value; 0 and -0 are one value."""
     return LITERAL, repr(float(value) + 0.0)
+
+
+def _needs(node: PatternNode) -> tuple[Need, ...]:
+    """The operators that must produce the operands of a pattern node.
+
+    The operands of an associative tree may belong to its inner nodes, so they need none.
+    """
+    if node.associative and len(node.inputs) > 2:
+        return ()
+    producers = [s.producer for s in node.inputs if s is not None and s.producer is not None]
+    needs = (_need((p.domain, p.op_type), _needs(p)) for p in sorted(producers, key=_frequency))
+    return tuple(dict.fromkeys(needs))
+
+
+def _consumers(steps: Sequence[MatchStep], anchor: PatternNode) -> tuple[Key, ...]:
+    """The operators of the nodes of a pattern that read a result of the anchor.
+
+    A tree of an associative operator may read it by an inner node of the same operator.
+    """
+    readers = [
+        step.node
+        for step in steps
+        if step.kind == "down" and step.symbol is not None and step.symbol.producer is anchor
+    ]
+    return tuple(dict.fromkeys((node.domain, node.op_type) for node in readers))
 
 
 def _frequency(node: PatternNode) -> int:

@@ -120,8 +120,10 @@ class PatternNode:
     any_order: bool = False
     # place of the operand that takes all remaining ones, -1 when there is none
     variadic: int = field(init=False)
+    is_bare: bool = field(init=False)  # whether a node without attributes fits
 
     def __post_init__(self) -> None:
+        self.is_bare = not self.attributes and self.others is None
         self.variadic = next(
             (i for i, s in enumerate(self.inputs) if s is not None and s.kind is Variadic), -1
         )
