@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import onnx
 
 from xoptim import GraphBuilderPatternOptimization, PatternOptimization, PatternRewriter, select
-from xoptim.engine import engine as applier
+from xoptim.engine import applier
 from xoptim.graph import data_file, edit, export, propagate, save
 from xoptim.graph.facts import FactTable
 from xoptim.graph.graph import Graph

@@ -87,6 +87,48 @@ def test_a_lower_priority_has_its_turn_again_when_a_higher_one_helps_it() -> Non
     assert types(tuned(chain("Exp", "Neg", "Abs"), [NegNegPattern, help_out])) == ["Abs"]
 
 
+def test_later_patterns_of_a_priority_match_new_nodes_in_the_same_round() -> None:
+    patterns = [renaming("Exp", "Log"), renaming("Log", "Sqrt"), renaming("Neg", "Exp")]
+    heard = events(chain("Exp", "Neg"), patterns)
+    applied = [(e.pattern, e.iteration) for e in heard if e.kind == "applied"]
+    # The Exp that the last pattern makes has to wait for the first one.
+    assert applied == [
+        ("ExpToLog", 1), ("LogToSqrt", 1), ("NegToExp", 1), ("ExpToLog", 2), ("LogToSqrt", 2)
+    ]  # fmt: skip
+
+
+def test_a_pattern_does_not_match_its_own_new_nodes_in_the_same_round() -> None:
+    """A chain is halved in each round, in place of growing one operand step by step."""
+
+    class ExpExp(EasyPatternOptimization):
+        def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+            return g.op.Exp(g.op.Exp(x))
+
+        def apply_pattern(self, g: PatternRewriter, x: str) -> str:
+            return g.op.Exp(x)
+
+    rounds = [e.text for e in events(chain(*["Exp"] * 8), ExpExp) if e.kind == "round"]
+    assert [int(text.split()[0]) for text in rounds[:3]] == [4, 2, 1]
+
+
+def test_new_nodes_wait_for_lower_priorities_before_higher_ones_see_them() -> None:
+    lower = renaming("Log", "Sqrt", name=classmethod(lambda cls: "A"))
+    middle = renaming("Exp", "Log", name=classmethod(lambda cls: "B"))
+    higher = renaming("Log", "Abs", priority=1, name=classmethod(lambda cls: "C"))
+    start = renaming("Neg", "Exp", priority=1, name=classmethod(lambda cls: "D"))
+    heard = events(chain("Neg"), [lower, middle, higher, start])
+    assert [e.pattern for e in heard if e.kind == "applied"] == ["D", "B", "A"]
+
+
+@pytest.mark.parametrize("later", [[], [renaming("Floor", "Abs", priority=2)]])
+def test_the_last_patterns_leave_the_neighbourhood_to_the_last_look(later: list[Any]) -> None:
+    """Nodes near a change are not offered just before all nodes are."""
+    patterns = [renaming("Neg", "Exp"), renaming("Exp", "Log", priority=1), *later]
+    heard = events(chain("Neg", "Ceil"), patterns)
+    texts = [e.text for e in heard if e.kind == "round"]
+    assert texts == ["1 matches, 1 applied", "0 matches, 0 applied", "1 matches, 1 applied"]
+
+
 @pytest.mark.parametrize(("strategy", "expected"), [("priority", ["Abs"]), ("largest", ["Floor"])])
 def test_strategies(strategy: str, expected: list[str]) -> None:
     class Eager(AbsNegNegPattern):

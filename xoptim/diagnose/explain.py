@@ -18,7 +18,7 @@ from xoptim.diagnose.explanation import (
     locate,
     plain,
 )
-from xoptim.engine.engine import Applier
+from xoptim.engine.applier import Applier
 from xoptim.engine.run import Optimizer
 from xoptim.facts.advice import Advice
 from xoptim.facts.errors import UnknownPatternError, XoptimError

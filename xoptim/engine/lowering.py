@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from xoptim.engine.engine import Applier
+from xoptim.engine.applier import Applier
 from xoptim.engine.index import PatternIndex, index_of
 from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.runner import run_passes

@@ -5,7 +5,8 @@ from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple
 
 from xoptim.catalogue.selection import Item, select
-from xoptim.engine.engine import Applier, Engine
+from xoptim.engine.applier import Applier
+from xoptim.engine.engine import Engine
 from xoptim.engine.events import Statistics, show_log
 from xoptim.engine.index import PatternIndex, index_of
 from xoptim.engine.lowering import LowerOperatorSet, older_set

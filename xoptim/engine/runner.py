@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from time import perf_counter
 
-from xoptim.engine.engine import PASSED_ON, TAG
+from xoptim.engine.applier import PASSED_ON, TAG
 from xoptim.engine.events import Application
 from xoptim.engine.state import State
 from xoptim.facts.errors import XoptimError

@@ -7,7 +7,7 @@ from functools import partial
 import onnx
 
 from xoptim.doc import pretty_onnx
-from xoptim.engine.engine import TAG
+from xoptim.engine.applier import TAG
 from xoptim.facts.protos import hide_from_onnx
 from xoptim.facts.schema import schema
 from xoptim.match.quantization import RangedPattern

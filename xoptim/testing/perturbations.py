@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 from xoptim.api.optimizing import optimize
-from xoptim.engine.engine import TAG
+from xoptim.engine.applier import TAG
 from xoptim.facts.dtypes import Exactness
 from xoptim.match.quantization import QuantizationPattern
 from xoptim.match.rewrite import Example, Rewrite
