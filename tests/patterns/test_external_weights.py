@@ -46,7 +46,7 @@ def test_large_external_data_is_not_copied(tmp_path: Path, monkeypatch: pytest.M
     pattern = installed_patterns()["MatMulMul"]
     path = with_external_data(Case(pattern.examples[1]).copy(), tmp_path)
     count = len(optimize(path, patterns="MatMulMul").graph.node)
-    monkeypatch.setattr("xoptim.graph.load._MAX_DATA", 1)
+    monkeypatch.setattr("xoptim.graph.model._MAX_DATA", 1)
     assert len(optimize(path, patterns="MatMulMul").graph.node) == count + 1
 
 

@@ -35,8 +35,6 @@ from xoptim.system.reading import read_file
 
 LARGEST_FILE = (1 << 31) - 1
 """Bytes of the largest protobuf that can be read."""
-_MAX_DATA = LARGEST_FILE
-"""Maximal number of bytes of external data that are treated as if they were in the model itself."""
 
 
 def read_proto(path: Path) -> onnx.ModelProto:
@@ -146,7 +144,7 @@ def _load(
         model.functions.append(load_function(model, function))
     _check_recursion(model)
     load_graph(model.graph, proto.graph)
-    model.has_large_data = external_bytes(proto.graph) > _MAX_DATA
+    model.external_size = external_bytes(proto.graph)
     _distinguish_nodes(model)
     _pin_training(model.graph, proto)
     if infer:

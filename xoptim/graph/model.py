@@ -18,6 +18,9 @@ from xoptim.graph.names import Names
 from xoptim.graph.node import LOCAL, Node
 from xoptim.graph.references import Listener
 
+_MAX_DATA = (1 << 31) - 1
+"""Maximal number of bytes of external data that are treated as if they were in the model itself."""
+
 
 def call_domain(domain: str) -> str:
     """The domain, in memory, of nodes that call a local function of ``domain``.
@@ -53,8 +56,8 @@ class Model:
         # IR version; a model without one is read as a model of the newest version
         self.ir_version = ir_version
         self.base_dir = base_dir  # folder of the file, for external data
-        # whether its external data is too large: derived constants are not kept in memory then
-        self.has_large_data = False
+        # bytes of the external data of the main graph, as the file had it
+        self.external_size = 0
         # The protobuf without graph and functions: producer, versions, metadata, training info
         self.shell = onnx.ModelProto()
         # The sizes that input dimensions must have, by name: numbers or expressions in other names
@@ -72,6 +75,11 @@ class Model:
         """Domain and name of the operators that are hidden by a local function of the same name."""
         self._node_names: Names | None = None
         self.graph = Graph(self)
+
+    @property
+    def has_large_data(self) -> bool:
+        """Whether the external data is too large to keep derived constants in memory."""
+        return self.external_size > _MAX_DATA
 
     def graphs(self) -> Iterator[Graph]:
         """All graphs: bodies of functions first, then the main graph, each followed by its

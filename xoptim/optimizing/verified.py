@@ -16,7 +16,6 @@ from xoptim.diagnose.report import Culprit, OptimizationReport
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.progress import silent
-from xoptim.graph.data_file import external_bytes
 from xoptim.graph.save import (
     Draft as Draft,  # for the command
     serialized,
@@ -72,8 +71,7 @@ class VerifiedModel:
     @property
     def external_before(self) -> int:
         """Bytes of the original's external data."""
-        source = self.builder.graph.source
-        return 0 if source is None else external_bytes(source)
+        return self.builder.graph.model.external_size
 
     @property
     def bytes_after(self) -> int:
