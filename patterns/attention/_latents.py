@@ -72,8 +72,7 @@ def projection_of(g: GraphView, name: str, perm: Sequence[int]) -> Projection | 
 
     The result of the MatMul is split into (batch, length, heads, width). The tensor is a range of
     the last axis, transposed by ``perm``. ``None`` if the tensor is computed in another way, if
-    another node reads an intermediate result, or if the type is not float32. ``None`` also if a
-    weight is not finite, or its magnitude exceeds 2^32.
+    another node reads an intermediate result, or if the type is not float32.
     """
     transpose = g.node_before(name)
     if not is_op(transpose, "Transpose") or permutation(g, transpose) != [*perm]:
@@ -102,8 +101,6 @@ def projection_of(g: GraphView, name: str, perm: Sequence[int]) -> Projection | 
         return None
     if g.is_constant(matmul.input[0]) or g.try_infer_type(name) != TensorProto.FLOAT:
         return None
-    if not (np.abs(constant(g, matmul.input[1])) <= _MAX_WEIGHT).all():
-        return None
     return Projection(
         latents=matmul.input[0],
         weights=matmul.input[1],
@@ -116,6 +113,11 @@ def projection_of(g: GraphView, name: str, perm: Sequence[int]) -> Projection | 
         length=length,
         transpose=transpose,
     )
+
+
+def has_bounded_weights(g: GraphView, projected: Projection) -> bool:
+    """Whether all weights of a projection are finite, with magnitudes up to 2^32."""
+    return bool((np.abs(constant(g, projected.weights)) <= _MAX_WEIGHT).all())
 
 
 def _sequence_shape(shape: Shape) -> Shape | None:

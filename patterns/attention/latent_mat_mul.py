@@ -15,6 +15,7 @@ from ._latents import (
     are_probabilities,
     becomes_probabilities,
     example,
+    has_bounded_weights,
     heads_shape,
     projection_of,
     rows_of,
@@ -108,6 +109,8 @@ class _LatentMatMul(PatternOptimization):
         rows = rows_of(g, shape, width, operand.length)
         if rows is None:  # (4)
             return self.none(node, msg="a dimension may be 0")
+        if not has_bounded_weights(g, operand.projected):  # (1)
+            return self.none(node, msg="a weight is infinite, NaN, or larger than 2^32")
         nodes = [operand.projected.transpose, *operand.nodes, node]
         return MatchResult(self, nodes, partial(operand.write, rows))
 
@@ -120,8 +123,8 @@ class LatentKeysPattern(_LatentMatMul):
     as features with rotary embeddings, are concatenated with the latents. A factor of the keys
     becomes a factor of the queries. The heads become rows of one matrix, as they share keys.
     Refuses when:
-    1. not exactly one part of the keys is a projection by constant weights. Or another part is not
-       shared by all heads, or another node reads the keys.
+    1. not exactly one part of the keys is a projection by constant weights up to 2^32. Or another
+       part is not shared by all heads, or another node reads the keys.
     2. the result does not go to Softmax. (With Softmax, an infinite element of a query makes all
        its probabilities NaN, whatever the order of sums.)
     3. there may be many queries: assume a bound of their number (``--assume 'seq == 1'``). Or there
@@ -171,7 +174,8 @@ class LatentValuesPattern(_LatentMatMul):
     model projects the latents of each position to values first (multi-head latent attention of
     DeepSeek). The heads become rows of one matrix, as they share the latents.
     Refuses when:
-    1. the values are not a part of a projection by constant weights, or are read elsewhere.
+    1. the values are not a part of a projection by constant weights up to 2^32, or are read
+       elsewhere.
     2. the first operand is not the result of Softmax: an infinite factor may become NaN in another
        order of sums.
     3. there may be many queries: assume a bound of their number (``--assume 'seq == 1'``). Or there
@@ -182,8 +186,9 @@ class LatentValuesPattern(_LatentMatMul):
     near = ("Transpose",)
 
     def operand(self, g: GraphView, node: Node) -> _Operand | str:
-        values = projection_of(g, node.input[1], [0, 2, 1, 3])
-        if values is None or not are_probabilities(g, node.input[0]):  # (1) (2)
+        is_weighted_sum = are_probabilities(g, node.input[0])  # (2)
+        values = projection_of(g, node.input[1], [0, 2, 1, 3]) if is_weighted_sum else None
+        if values is None:  # (1)
             return "the operands are not attention weights and a projection of latents"
         return _Operand(values, (), None, values.rank, partial(_write_values, values))
 

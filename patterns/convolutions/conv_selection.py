@@ -45,6 +45,7 @@ class SelectionConvPattern(_ConvSelection):
     """
 
     anchors = _LAYERS
+    near = ("Concat", "Gather", "Slice", *sorted(ELEMENTWISE))
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         axes = _channel_axes(g, node)

@@ -158,7 +158,7 @@ class LayerNormalizationBiasPattern(_NormalizationAffine, EasyPatternOptimizatio
     """
 
     phase = "specialize"
-    priority = 1
+    after = {"LayerNormalizationScale": "a factor comes before the bias"}
     min_opset = 7
     derives = ("total",)
 
