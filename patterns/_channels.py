@@ -183,8 +183,9 @@ def affine_of(
         place: the axis of the channels, counted from the front.
 
     Raises:
-        Declined: when the constant is not one finite number for each channel, or a divisor is 0.
-            For BatchNormalization, when a parameter is not constant or not finite, or a mean is too
+        Declined: when the constant is not one finite number for each channel, a divisor is 0, or a
+            factor is not moderate (`is_moderate`): x may overflow without it, and not with it. For
+            BatchNormalization, when a parameter is not constant or not finite, or a mean is too
             large.
     """
     if node.op_type == "BatchNormalization":
@@ -198,6 +199,8 @@ def affine_of(
     if node.op_type == "Div" and not numbers.all():
         raise Declined("a divisor is 0")
     scale = 1 / numbers if node.op_type == "Div" else numbers
+    if not is_moderate(scale, constant(g, name).dtype):
+        raise Declined("a factor is very large or very small")
     # The shift is -0, because x + -0 is x, but -0 + 0 is 0.
     return ChannelAffine(operand, (node,), scale, np.full(len(scale), -0.0), np.zeros(len(scale)))
 

@@ -121,7 +121,8 @@ class ConvMulPattern(_ConvFollowed):
     1. weights or bias of the convolution are not constant.
     2. the constant differs along another axis than the channels, would change the shape, or is not
        finite.
-    3. a divisor is 0, or a new constant leaves the range of its type.
+    3. a divisor is 0, a factor is very large or very small, or a new constant leaves the range of
+       its type.
     """
 
     following = ("Div", "Mul")

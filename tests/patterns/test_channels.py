@@ -51,6 +51,22 @@ def test_a_node_without_a_constant_to_apply_maps_nothing(line: str) -> None:
         affine(line)
 
 
+@pytest.mark.parametrize(("number", "fits"), [(1e18, True), (1e20, False), (0, True)])
+@pytest.mark.parametrize("operator", ["Mul", "Div"])
+def test_very_large_and_very_small_factors_are_refused(
+    operator: str, number: float, fits: bool
+) -> None:
+    """Conv(x, 1e-30) · 1e30 is finite where x · 1e30 would overflow."""
+    text = f"{HEAD[:-1]}, float k = {{{number}}}> {{ y = {operator}(x, k) }}"
+    g = GraphView(load(text).graph)
+    (node,) = g.graph.nodes
+    if fits and (number or operator == "Mul"):
+        assert affine_of(g, node, "x", rank=3, channels=2).scales
+        return
+    with pytest.raises(Declined, match="very" if number else "divisor"):
+        affine_of(g, node, "x", rank=3, channels=2)
+
+
 def test_a_factor_keeps_the_sign_of_a_zero() -> None:
     bias = affine("y = Mul(x, d)").bias(np.array([-0.0, 0.0]), np.dtype(np.float32))
     assert np.signbit(bias).tolist() == [True, False]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from time import perf_counter
 
 from xoptim.engine.events import Application
@@ -66,6 +66,12 @@ def _name_after(node: Node, origin: Node, name_sources: set[Node]) -> None:
     scope, slash, _ = origin.name.rpartition("/")
     if slash:
         node.name = node.graph.node_names.fresh(f"{scope}/{node.op_type}")
+
+
+def added_nodes(replacement: Iterable[Node], matched: Iterable[Node | None]) -> list[Node]:
+    """The nodes of a replacement that were not matched."""
+    old = set(matched)
+    return [node for node in replacement if node not in old]
 
 
 class Applier:
@@ -156,7 +162,7 @@ class Applier:
         if replacement is None:
             return None
         self.view.notes = {}
-        added = [node for node in replacement if node not in matched]
+        added = added_nodes(replacement, matched)
         removed = [node for node in matched if node.graph is None]
         state, pattern = self.state, match.pattern
         inherit(added, removed, pattern.name() if state.options.tag_nodes else "")
@@ -179,7 +185,7 @@ class Applier:
                     isinstance(node, Node) for node in nodes
                 ):
                     raise TypeError(f"apply must return a list of nodes, not {nodes!r:.80}")
-                added = [node for node in nodes if node not in matched]
+                added = added_nodes(nodes, matched)
                 removes_identity = self.state.options.remove_identity
                 check_copies(self.graph, added, removes_identity=removes_identity)
                 check_strings(self.graph, added)

@@ -11,7 +11,7 @@ from time import perf_counter
 import onnx
 
 from xoptim.catalogue.selection import Selection, select
-from xoptim.engine.applier import Applier
+from xoptim.engine.applier import Applier, added_nodes
 from xoptim.engine.index import PatternIndex, index_of
 from xoptim.engine.state import EXPLAINED, State
 from xoptim.graph.graph import Graph
@@ -250,7 +250,7 @@ class Rounds:
             replacement = applier.apply(match, is_fresh)
             matches, rewrites = matches + 1, rewrites + (replacement is not None)
             claims.nodes.update(replacement or ())
-            self._added += [node for node in replacement or () if node not in match.nodes]
+            self._added += added_nodes(replacement or (), match.nodes)
             if state.options.debug.step:
                 state.worklist.add(node for node in nodes if node.graph is graph)
                 break
