@@ -58,7 +58,6 @@ _BROADCASTING: Final = (
 )
 register(Trait.BROADCASTS, *_BROADCASTING)
 register(Trait.BROADCASTS_SECOND, "PRelu")
-register(Trait.SAME_SHAPE, "PRelu")
 register(Trait.COMPARES, "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 register(Trait.ROUNDS, "Add", "Div", "Mul", "Pow", "Sub", "Sum")
 register(Trait.BOUNDS, "Add", "Max", "Min", "Mod", "Sub", "Where")
@@ -321,6 +320,12 @@ def comparison(ctx: NodeContext) -> Results:
 
 def _valued(ctx: NodeContext, dtype: int, shape: Shape | None, rule: Rule) -> Info:
     return valued(dtype, shape, pairwise(rule, values(ctx, 0), values(ctx, 1)))
+
+
+@shapes("PRelu", operands=(0, 1))
+def prelu(ctx: NodeContext, x: Shape | None, slope: Shape | None) -> Shape | None:
+    """The standard broadcasts the slope to the first operand; onnxruntime broadcasts both ways."""
+    return broadcast_shapes(x, slope) if ctx.opset >= 7 else x
 
 
 # pairs of numbers on the last axis
