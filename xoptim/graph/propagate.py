@@ -82,10 +82,8 @@ def _readers(graph: Graph, names: Iterable[str]) -> Iterator[Node]:
 
 
 def _is_unreadable(node: Node, name: str, value: Tensor) -> bool:
-    """Whether onnxruntime refuses to load a constant operand, but runs a computed one.
-
-    This is the shape of a Reshape with ``allowzero`` that has both -1 and 0, and 32-bit axes of a
-    Pad.
+    """Whether onnxruntime refuses to load a constant operand, but runs a computed one: the shape of
+    a Reshape with ``allowzero`` that has both -1 and 0, and 32-bit axes of a Pad.
     """
     if node.op_type == "Pad" and not node.domain and name in node.input[3:]:
         return value.dtype == onnx.TensorProto.INT32
@@ -316,6 +314,9 @@ def _infer_body(body: Graph, inputs: Sequence[Info | None] | None) -> list[Info]
     for index, name in enumerate(body.inputs):
         info = inputs[index] if inputs is not None and index < len(inputs) else None
         declared = body.declared_inputs.get(name, UNKNOWN)
+        if info is not None and info.shape is not None:
+            # A declared shape may be that of the first iteration, or of the first item.
+            declared = Info(declared.dtype)
         body.learn(name, declared if info is None or info is UNKNOWN else refine(info, declared))
     infer_graph(body, declared_values(body))
     return [body.info_of(name) for name in body.outputs]
