@@ -31,6 +31,8 @@ def test_formulas(text: str, size: object) -> None:
         "batch-size",
         "0",
         "-1",
+        "1 - 5",
+        "past - past",
         "²",
         "99999999999999999999",
         "",

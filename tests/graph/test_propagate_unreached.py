@@ -119,6 +119,15 @@ def test_a_shape_to_solve_next_to_an_empty_axis_stays_computed() -> None:
     same_results(before, optimize(before, strict=True), {"x": np.ones((0, 3), np.float32)})
 
 
+def test_axes_of_a_pad_in_32_bits_stay_computed() -> None:
+    """Onnxruntime runs such a Pad, but refuses to load it with constant axes."""
+    before = parse(
+        "agraph (float[a,3] x) => (float[a,5] y) <int64[2] p = {1, 1}, int64[1] k = {1}> "
+        "{ t = Cast<to = 6>(k) y = Pad(x, p, , t) }"
+    )
+    same_results(before, optimize(before, strict=True), {"x": np.ones((2, 3), np.float32)})
+
+
 def test_a_shape_that_is_an_attribute() -> None:
     before = parse(
         "agraph (float[2,2] x) => (float[2,2] y) <float[4] k = {1, 2, 3, 4}> "

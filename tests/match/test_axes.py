@@ -364,3 +364,10 @@ def split(array: np.ndarray, labels: Labels | None, label: int) -> np.ndarray:
     return array.reshape(
         *array.shape[:axis], *((1, 1) if size == 1 else (2, size // 2)), *array.shape[axis + 1 :]
     )
+
+
+def test_a_squeeze_of_an_empty_list_of_axes_is_not_described() -> None:
+    """It drops all axes of size 1, of which a symbol may be one."""
+    model = load("agraph (float[a,b,4] x) => (y) <int64[0] e = {}> { y = Squeeze (x, e) }", OPSET)
+    (node,) = model.graph.nodes
+    assert axes_of(GraphView(model.graph), node) is None

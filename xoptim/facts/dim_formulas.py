@@ -27,7 +27,8 @@ _OPERATORS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
 def formula_of(text: str) -> Dim | None:
     """The value of a formula of dimension names, ``None`` for other texts, such as a single name.
 
-    A number is a formula: exporters write fixed sizes as the names "2" and "16".
+    A number is a formula: exporters write fixed sizes as the names "2" and "16". A number that is
+    no size, such as -4 for "1 - 5", is not.
     """
     if len(text) > _MAX_LENGTH:
         return None
@@ -41,7 +42,7 @@ def formula_of(text: str) -> Dim | None:
             size = _computed(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
         return None
-    return None if isinstance(size, int) and abs(size) >= _SIZE_LIMIT else size
+    return None if isinstance(size, int) and not 0 < size < _SIZE_LIMIT else size
 
 
 def size_in(text: str, names: Collection[str]) -> Dim | None:

@@ -28,7 +28,7 @@ from xoptim.facts.symbolic import (
     SymbolicDim as SymbolicDim,
     bounds as bounds,
     compound,
-    content,
+    content as content,
     fresh as fresh,
     from_full,
     full_terms,

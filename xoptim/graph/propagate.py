@@ -45,11 +45,11 @@ def is_refused_with(graph: Graph, values: Mapping[str, Tensor]) -> bool:
     """Whether a runtime would refuse to load the model if nodes read ``values`` as constants in
     place of the results of these names.
 
-    Nodes of the main graph get these values at run time anyway; only a Reshape may accept them
-    there and refuse them at load. Subgraphs may never run: all readers in them are checked.
+    Nodes of the main graph get these values at run time anyway; only a Reshape and a Pad may accept
+    them there and refuse them at load. Subgraphs may never run: all readers in them are checked.
     """
     if any(
-        _is_unsolvable(reader, name, value)
+        _is_unreadable(reader, name, value)
         for name, value in values.items()
         for reader in graph.consumers(name)
     ):
@@ -81,18 +81,19 @@ def _readers(graph: Graph, names: Iterable[str]) -> Iterator[Node]:
         yield from () if graph.parent is None else graph.consumers(name)
 
 
-def _is_unsolvable(node: Node, name: str, shape: Tensor) -> bool:
-    """Whether the shape of a Reshape with ``allowzero`` has both -1 and 0.
-
-    onnxruntime refuses that when it loads a constant shape, but runs a computed one.
+def _is_unreadable(node: Node, name: str, value: Tensor) -> bool:
+    """Whether onnxruntime refuses to load a constant operand, but runs a computed one: the shape of
+    a Reshape with ``allowzero`` that has both -1 and 0, and 32-bit axes of a Pad.
     """
+    if node.op_type == "Pad" and not node.domain and name in node.input[3:]:
+        return value.dtype == onnx.TensorProto.INT32
     is_exact_shape = (
         node.op_type == "Reshape"
         and not node.domain
         and node.input[1:] == (name,)  # before operator set 5, the shape is an attribute
         and node.attribute.get("allowzero", 0)
     )
-    return bool(is_exact_shape) and {0, -1} <= set(shape.numpy().ravel().tolist())
+    return bool(is_exact_shape) and {0, -1} <= set(value.numpy().ravel().tolist())
 
 
 def _is_impossible_resize(node: Node, values: Mapping[str, Tensor]) -> bool:
@@ -313,6 +314,9 @@ def _infer_body(body: Graph, inputs: Sequence[Info | None] | None) -> list[Info]
     for index, name in enumerate(body.inputs):
         info = inputs[index] if inputs is not None and index < len(inputs) else None
         declared = body.declared_inputs.get(name, UNKNOWN)
+        if info is not None and info.shape is not None:
+            # A declared shape may be that of the first iteration, or of the first item.
+            declared = Info(declared.dtype)
         body.learn(name, declared if info is None or info is UNKNOWN else refine(info, declared))
     infer_graph(body, declared_values(body))
     return [body.info_of(name) for name in body.outputs]

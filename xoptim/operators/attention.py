@@ -234,7 +234,9 @@ def merged_attention(ctx: NodeContext) -> Results:
         return [output, Info(dtype, before)]
     heads = natural(ctx, "num_heads")
     total = known(ctx, extended(past, length, 3, 5) if shared == 0 else None)
-    size = known(ctx, per_head(keys, heads), before[4] if before else None)
+    # onnxruntime writes keys and values to one tensor, even where their sizes differ
+    head_size = per_head(keys, heads) if keys == values else None
+    size = known(ctx, head_size, before[4] if before else None)
     return [output, Info(dtype, (2, known(ctx, batch), known(ctx, heads), total, size))]
 
 

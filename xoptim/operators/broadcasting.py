@@ -58,7 +58,6 @@ _BROADCASTING: Final = (
 )
 register(Trait.BROADCASTS, *_BROADCASTING)
 register(Trait.BROADCASTS_SECOND, "PRelu")
-register(Trait.SAME_SHAPE, "PRelu")
 register(Trait.COMPARES, "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 register(Trait.ROUNDS, "Add", "Div", "Mul", "Pow", "Sub", "Sum")
 register(Trait.BOUNDS, "Add", "Max", "Min", "Mod", "Sub", "Where")
@@ -323,6 +322,12 @@ def _valued(ctx: NodeContext, dtype: int, shape: Shape | None, rule: Rule) -> In
     return valued(dtype, shape, pairwise(rule, values(ctx, 0), values(ctx, 1)))
 
 
+@shapes("PRelu", operands=(0, 1))
+def prelu(ctx: NodeContext, x: Shape | None, slope: Shape | None) -> Shape | None:
+    """The standard broadcasts the slope to the first operand; onnxruntime broadcasts both ways."""
+    return broadcast_shapes(x, slope) if ctx.opset >= 7 else x
+
+
 # pairs of numbers on the last axis
 shapes("ComplexMul", "ComplexMulConj", operands=(0, 1), domain="com.microsoft")(broadcast_operands)
 shapes("MulInteger", dtype=TensorProto.INT32, operands=(0, 2), domain="com.microsoft")(
@@ -396,4 +401,8 @@ def where_kernel(_node: EvaluationNode, inputs: list[Array | None]) -> list[Arra
     condition, x, y = required(inputs, 0), required(inputs, 1), required(inputs, 2)
     if condition.dtype != np.bool_ or x.dtype != y.dtype:
         return None
-    return [np.where(condition, x, y)]
+    result = np.where(condition, x, y)
+    # onnxruntime returns 0 in place of some negative zeros
+    if x.dtype.kind == "f" and bool((np.signbit(result) & (result == 0)).any()):
+        return None
+    return [result]

@@ -227,7 +227,12 @@ def _resized(ctx: NodeContext, shape: Shape | None) -> Shape | None:
     if sizes is not None and len(sizes) != len(positions):
         sizes = None
     if sizes is not None and _policy(ctx) != "stretch":
-        sizes = _keep_ratio([shape[axis] for axis in positions], sizes, _policy(ctx))
+        # onnxruntime leaves axes that are counted from the end as they are
+        written = integers(ctx, "axes") or positions
+        pairs = [(axis, size) for axis, size in zip(written, sizes, strict=True) if axis >= 0]
+        positions = [axis for axis, _ in pairs]
+        dims = [shape[axis] for axis in positions]
+        sizes = _keep_ratio(dims, [size for _, size in pairs], _policy(ctx))
     dims = list(shape)
     for i, axis in enumerate(positions):
         dims[axis] = known(ctx, None if sizes is None else sizes[i])

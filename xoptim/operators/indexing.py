@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.facts.dims import Dim, product
+from xoptim.facts.dims import Dim, SymbolicDim, content, lower_bound, product
 from xoptim.facts.shapes import Info, Shape, normalized
 from xoptim.operators.axes import Axes, AxesView, AxisOperand, Shapes, axis_within, label_range
 from xoptim.operators.costs import CostKind, no_operations
@@ -139,16 +139,37 @@ def unique(ctx: NodeContext) -> Results:
 @shapes("Compress")
 def compress(ctx: NodeContext, shape: Shape | None) -> Shape | None:
     """The selected slices along ``axis``, or elements of the flattened input."""
-    condition = ctx.constant(1)
-    count: Dim = ctx.fresh() if condition is None else int(np.count_nonzero(condition))
     if ctx.attribute("axis") is None:
-        return (count,)
+        return (_selected(ctx, None if shape is None else product(shape)),)
     if shape is None:
         return None
     axis = normalized(integer(ctx, "axis"), len(shape))
-    return (
-        fresh_shape(ctx, len(shape)) if axis is None else (*shape[:axis], count, *shape[axis + 1 :])
-    )
+    if axis is None:
+        return fresh_shape(ctx, len(shape))
+    return (*shape[:axis], _selected(ctx, shape[axis]), *shape[axis + 1 :])
+
+
+def _selected(ctx: NodeContext, length: Dim | None) -> Dim:
+    """Number of positions that a Compress selects from ``length`` positions.
+
+    onnxruntime ignores the end of a condition that is longer.
+    """
+    condition = ctx.constant(1)
+    if condition is None or length is None:
+        return ctx.fresh()
+    flags, least = condition.ravel(), lower_bound(length) or 0
+    if isinstance(length, SymbolicDim):
+        if ctx.assumes("nonempty") and _is_product(length):  # 3 * n is at least 3
+            least = max(least, content(length))
+        if flags[least:].any():
+            return ctx.fresh()
+    return int(np.count_nonzero(flags[:least]))
+
+
+def _is_product(dim: SymbolicDim) -> bool:
+    """Whether a dimension is a product of a number and dimensions of inputs."""
+    is_one_term = len(dim.terms) == 1 and not dim.constant
+    return is_one_term and dim.is_polynomial and not dim.is_anonymous
 
 
 @shapes("OneHot", typed_by=(2,))

@@ -290,9 +290,11 @@ infers("Trilu", domain="com.microsoft")(like_first)
 
 @describes("Squeeze")
 def squeezed_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
-    """The result has no axes that are in ``axes``."""
+    """The result has no axes that are in ``axes``; without any, the sizes decide which it has."""
     axes = named_axes(g, node, len(shapes[0]))
-    return axes_mixed(node, shapes, axes, {"axes": frozenset(axes)} if axes else {}, drops=True)
+    if not axes:
+        return None
+    return axes_mixed(node, shapes, axes, {"axes": frozenset(axes)}, drops=True)
 
 
 @describes("Unsqueeze")

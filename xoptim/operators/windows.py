@@ -7,7 +7,7 @@ version: a window that starts in the padding at the end is dropped.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from onnx import TensorProto
@@ -233,10 +233,30 @@ def pool(ctx: NodeContext, x: Shape | None) -> Shape | None:
         return None
     spatial, since = len(x) - 2, _DILATED_SINCE.get(ctx.op_type)
     window = read_window(ctx, spatial, dilated=since is not None and ctx.opset >= since)
-    sizes = windowed_shape(
-        ctx, x[1:-1] if channels_last else x[2:], integers(ctx, "kernel_shape", spatial), window
-    )
+    kernel, data = integers(ctx, "kernel_shape", spatial), x[1:-1] if channels_last else x[2:]
+    if window is not None and kernel is not None and window.same and max(window.dilations) > 1:
+        window = _padded_without_dilations(ctx, data, kernel, window)
+    sizes = windowed_shape(ctx, data, kernel, window)
     return (x[0], *sizes, x[-1]) if channels_last else (x[0], x[1], *sizes)
+
+
+def _padded_without_dilations(
+    ctx: NodeContext, sizes: Sequence[Dim], kernel: Sequence[int], window: Window
+) -> Window | None:
+    """The window with the padding in numbers, ``None`` when it is unknown.
+
+    In pools, onnxruntime computes SAME padding as if the window had no dilations.
+    """
+    sums = [
+        (ceil_div(size, stride) - 1) * stride + extent - size
+        for size, stride, extent in zip(sizes, window.strides, kernel, strict=True)
+    ]
+    numbers = [pads for pads in sums if type(pads) is int and pads >= 0]
+    if len(numbers) < len(sums):
+        return None
+    halves = [pads // 2 for pads in numbers], [pads - pads // 2 for pads in numbers]
+    begins, ends = halves if ctx.attribute("auto_pad") == "SAME_UPPER" else halves[::-1]
+    return replace(window, pads=begins + ends, same=False)
 
 
 @infers("MaxPool")

@@ -430,6 +430,7 @@ REFUSED = [
     Case("Unsqueeze", [i64(1), i64(0, -3)]),
     Case("Reshape", [np.zeros((0, 2), np.int64), i64(0, -1)]),
     Case("Transpose", [i64(1, 2)], {"perm": [1, 0]}),
+    Case("Where", [np.array([True]), np.array([-0.0]), np.array([1.0])]),
     Case("Concat", [i64(1), np.ones(1, np.int32)], {"axis": 0}),
     Case("Slice", [i64(1, 2), i64(0), i64(1), i64(0), i64(0)]),
     Case("Slice", [i64(1, 2), i64(1), i64(2**63 - 1), i64(0), i64(-1)]),

@@ -150,3 +150,32 @@ def test_region_never_divides_integers_blindly(text: str, runs: bool) -> None:
     )
     assert (result.values is not None) == runs
     assert runs or "divi" in result.reason
+
+
+@pytest.mark.parametrize(
+    ("call", "runs"),
+    [
+        ('y = Einsum <equation = "ab,ab->a"> (x, x)', True),
+        ('y = Einsum <equation = "ab,ab->a"> (none, none)', False),
+        ('t = Slice (x, one, one) y = Einsum <equation = "ab->a"> (t)', False),
+        ('t = Neg (x) y = Einsum <equation = "ab->a"> (t)', True),
+        ("y = Unique <axis = 1> (none)", False),
+        ("y = InstanceNormalization (image, scale, scale)", False),
+        ("y = local.distinct (none)", False),
+    ],
+)
+def test_region_never_reads_nothing_where_that_ends_the_process(call: str, runs: bool) -> None:
+    """The kernels would end the process, this test included."""
+    feeds = {
+        "x": np.ones((2, 3), np.float32),
+        "none": np.ones((5, 0), np.float32),
+        "image": np.ones((2, 1, 0, 1), np.float32),
+        "scale": np.ones(1, np.float32),
+        "one": np.array([1]),
+    }
+    distinct = function("distinct (a) => (b) { b = Unique <axis = 1> (a) }")
+    result = evaluate_with_onnxruntime(
+        region(f"g () => (y) {{ {call} }}").node, feeds, ["y"], {"": 18, "local": 1}, 8, [distinct]
+    )
+    assert (result.values is not None) == runs
+    assert runs or "elements" in result.reason

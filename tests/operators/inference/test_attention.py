@@ -8,7 +8,7 @@ from onnx import TensorProto
 
 from tests.operators.inference.contrib import check_contrib, infer_contrib
 from tests.operators.inference.oracle import Fed, Given, random_array, scalar, tensor
-from xoptim.facts.dims import SymbolicDim, dim_max, named
+from xoptim.facts.dims import SymbolicDim, dim_max, is_anonymous, named
 from xoptim.facts.shapes import UNKNOWN, Info
 
 SIZES = ({"b": 2, "s": 3, "t": 5, "p": 4}, {"b": 1, "s": 1, "t": 3, "p": 2})
@@ -48,6 +48,14 @@ def test_merged_attention() -> None:
     assert shapes(
         check_contrib("Attention", [x, floats(8, 40), floats(40)], sizes, assignments=SIZES)
     ) == [(B, S, 8)]
+    operands: list[Given] = [x, floats(8, 64), floats(64)]
+    wide = {**HEADS, "qkv_hidden_sizes": [16, 16, 32]}
+    _, cache = check_contrib(
+        "Attention", operands, wide, outputs=2, assignments=SIZES, complete=False
+    )
+    assert cache.shape is not None
+    assert cache.shape[:4] == (2, B, 4, S)
+    assert is_anonymous(cache.shape[4]), "keys have another size than values"
     shared = {**HEADS, "past_present_share_buffer": 1}
     assert infer_contrib("Attention", [x, w, bias, None, past], shared, 2)[1] == past
     assert (

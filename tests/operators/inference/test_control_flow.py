@@ -9,8 +9,11 @@ from onnx import TensorProto
 from tests.operators.inference.context import infer
 from tests.operators.inference.nested import check_model
 from tests.operators.inference.oracle import tensor
+from tests.support import node_of, parse, run
+from xoptim import optimize
 from xoptim.facts.dims import SymbolicDim, fresh, named
 from xoptim.facts.shapes import UNKNOWN, Info
+from xoptim.graph.load import load_model
 
 N, M = named("n"), named("m")
 F32 = np.float32
@@ -258,6 +261,25 @@ def test_sequence_map() -> None:
     infos = check_model(text, [{"x": zeros(2, 3), "y": zeros(5, 3), "z": zeros(3)}], strict=False)
     assert infos[0].container == "sequence"
     assert anonymous(infos[1]) == [True, False]
+
+
+@pytest.mark.parametrize("declared", ["n", "2"])
+def test_a_body_may_declare_the_sizes_of_the_first_iteration(declared: str) -> None:
+    """onnxruntime ignores the declaration, so the sizes are not those in later iterations."""
+    model = parse(
+        """agraph (float[n,3] x, int64 k) => (y, z) <bool t = {1}> {
+        y, z = Loop (k, t, x) <body = b (int64 i, bool go, float[SIZE,3] u) => (more, uu, w) {
+            more = Identity (go)
+            uu = Concat <axis = 0> (u, x)
+            w = Shape (u)
+        }>
+    }""".replace("SIZE", declared)
+    )
+    body = node_of(load_model(model).graph, "Loop").bodies["body"]
+    assert anonymous(body.info_of("u")) == [True, False]
+    feeds = {"x": zeros(2, 3), "k": np.array(2)}
+    for expected, result in zip(run(model, feeds), run(optimize(model), feeds), strict=True):
+        np.testing.assert_array_equal(result, expected)
 
 
 def test_nested_loops_and_branches() -> None:

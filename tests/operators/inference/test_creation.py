@@ -21,7 +21,7 @@ from tests.operators.inference.oracle import (
     tensor,
     vector,
 )
-from xoptim.facts.dims import SymbolicDim, as_integer, ceil_div, dim_max, fresh, named
+from xoptim.facts.dims import SymbolicDim, as_integer, ceil_div, dim_max, fresh, is_anonymous, named
 from xoptim.facts.dtypes import element_type
 from xoptim.facts.shapes import Info
 
@@ -181,6 +181,16 @@ def test_sizes_that_depend_on_values() -> None:
     assert result.shape[0] is n
     assert infer("Compress", [Info(F), condition], {"axis": 1}) == [Info(F)]
     assert infer("Compress", [x, condition], {"axis": 5})[0].rank == 2
+
+
+def test_compress_ignores_the_end_of_a_long_condition() -> None:
+    condition = np.array([True, False, True, True, False])
+    assert check("Compress", [tensor("n", 3), condition], {"axis": 1}) == [Info(F, (n, 2))]
+    assert check("Compress", [tensor(1, 3), condition]) == [Info(F, (2,))]
+    for attributes in ({"axis": 0}, {}):
+        (result,) = check("Compress", [tensor("n", 1), condition], attributes)
+        assert is_anonymous(result.shape[0]), "it depends on n"  # type: ignore[index]
+    assert check("Compress", [tensor("n", 4), condition]) == [Info(F, (3,))]
 
 
 def test_random_numbers() -> None:

@@ -139,6 +139,20 @@ def test_resize_keeping_the_ratio(policy: str, sizes: tuple[int, int]) -> None:
     assert anonymous(symbolic.shape)[2:] == [policy != "stretch"] * 2
 
 
+@pytest.mark.parametrize("policy", ["not_larger", "not_smaller"])
+def test_resize_keeping_the_ratio_leaves_axes_counted_from_the_end(policy: str) -> None:
+    """The standard resizes such axes, onnxruntime does not."""
+    attributes: dict[str, Any] = {"keep_aspect_ratio_policy": policy}
+    for axes, sizes, shape in (
+        ([-2, 1], (9, 3), (5, 3)),
+        ([1, -2], (8, 2), (5, 8)),
+        ([-1, -2], (8, 2), (5, 4)),
+    ):
+        operands: list[Given] = [tensor(5, 4), None, None, ints(*sizes)]
+        (result,) = check("Resize", operands, {**attributes, "axes": axes}, strict=False)
+        assert result.shape == shape
+
+
 def test_resize_of_a_region_by_scales() -> None:
     region = floats(0, 0, 0.2, 0.3, 1, 1, 0.7, 0.9)
     attributes = {"coordinate_transformation_mode": "tf_crop_and_resize", "mode": "linear"}

@@ -9,7 +9,7 @@ from onnx import AttributeProto, TensorProto
 from tests.operators.inference.context import Input, infer
 from tests.operators.inference.oracle import Fed, Given, check, ints, random_array, tensor
 from xoptim.facts.attributes import AttributeReference
-from xoptim.facts.dims import SymbolicDim, named
+from xoptim.facts.dims import SymbolicDim, is_anonymous, named
 from xoptim.facts.shapes import UNKNOWN, Info
 
 SIZES = ({"n": 2, "h": 9, "w": 14}, {"n": 1, "h": 17, "w": 8})
@@ -202,6 +202,22 @@ def test_pools(op_type: str, opset: int) -> None:
             assert_known(
                 check(op_type, [x], {**attributes, "ceil_mode": 1}, opset=opset, assignments=SIZES)
             )
+
+
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool", "LpPool"])
+def test_same_padding_of_a_window_with_dilations(op_type: str, mode: str) -> None:
+    attributes: dict[str, Any] = {"kernel_shape": [3, 2], "dilations": [2, 1], "auto_pad": mode}
+    for strides in ([1, 1], [2, 1], [3, 2]):
+        for ceil_mode in (0, 1):
+            changed = {**attributes, "strides": strides, "ceil_mode": ceil_mode}
+            assert_known(check(op_type, [tensor(1, 2, 8, 6)], changed, opset=22, strict=False))
+    for height, strides in (("h", [2, 1]), (9, [5, 1])):
+        changed = {**attributes, "strides": strides}
+        x = tensor(1, 2, height, 6)
+        (result,) = check(op_type, [x], changed, opset=22, strict=False, assignments=SIZES)
+        assert result.shape is not None
+        assert is_anonymous(result.shape[2])
 
 
 @pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])

@@ -1,8 +1,9 @@
 """Operators between movements."""
 
+import numpy as np
 import pytest
 
-from tests.support import parse, types
+from tests.support import parse, run, types
 from xoptim import optimize
 
 TRANSPOSES = (
@@ -48,3 +49,12 @@ def test_of_two_ways_the_one_that_exporters_write() -> None:
     )
     assert types(model) == ["Reshape", "Transpose"]
     assert list(model.graph.node[1].attribute[0].ints) == [0, 2, 3, 1]
+
+
+def test_a_squeeze_of_an_empty_list_of_axes_stays() -> None:
+    """It drops all axes of size 1: here, the result has one axis less where a is 1."""
+    model = parse("""agraph (float[a,b,4] x) => (y) <int64[0] e = {}> {
+      p = Transpose <perm = [1, 0, 2]> (x) r = Squeeze(p, e) y = Concat <axis = 0> (r, r)
+    }""")
+    feeds = {"x": np.arange(12, dtype=np.float32).reshape(1, 3, 4)}
+    np.testing.assert_array_equal(run(optimize(model), feeds)[0], run(model, feeds)[0])

@@ -7,6 +7,7 @@ Both ways give the bits that the unoptimized model computes on onnxruntime's CPU
 import ctypes
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -32,6 +33,8 @@ _MAX_INLINE_ELEMENTS = 1 << 28
 """Elements of a tensor inside the model: protobuf ends at 2 GB."""
 _SMALL_BYTES = 1 << 10
 """Tensors up to this size are stored inside the model."""
+_CRASHING_ON_EMPTY: Final = frozenset(("Einsum", "InstanceNormalization", "Unique"))
+"""Operators of which some kernels end the process where an operand has no elements."""
 _SAME_SIZE = {1: np.uint8, 2: np.uint16}
 
 
@@ -78,7 +81,8 @@ def evaluate_with_onnxruntime(
     try:
         region = _Region(nodes, feeds, outputs)
         model = region.model(opsets, ir_version, _called(nodes, functions))
-        reason = _division_hazard(model, {name: _value(feed) for name, feed in feeds.items()})
+        values = {name: _value(feed) for name, feed in feeds.items()}
+        reason = _empty_hazard(model, values) or _division_hazard(model, values)
         return RegionResult(None, reason) if reason else RegionResult(region.run(model))
     except (MemoryError, UnstoppableError):
         raise
@@ -221,6 +225,43 @@ def _called(
     return list(callees.values())
 
 
+def _empty_hazard(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> str:
+    """The reason why running the region could stop the process because an operand has no elements,
+    empty when it cannot.
+    """
+    functions = (function.node for function in model.functions)
+    nodes, _ = _with_subgraphs([*model.graph.node, *chain.from_iterable(functions)])
+    produced = {name for node in nodes for name in node.output}
+    unknown: dict[str, str] = {}
+    for node in nodes:
+        if node.op_type in _CRASHING_ON_EMPTY and node.domain in ("", "ai.onnx"):
+            for name in filter(None, node.input):
+                if name in produced or name not in feeds:
+                    unknown[name] = node.op_type
+                elif not feeds[name].size:
+                    return f"{node.op_type} of {name!r}, which has no elements"
+    shapes = (
+        {value.name: value.type.tensor_type for value in _inferred_values(model)} if unknown else {}
+    )
+    return next(
+        (
+            f"{op_type} of {name!r}, which may have no elements"
+            for name, op_type in unknown.items()
+            if name not in shapes
+            or not shapes[name].HasField("shape")
+            or any(dim.dim_value < 1 for dim in shapes[name].shape.dim)
+        ),
+        "",
+    )
+
+
+def _inferred_values(model: onnx.ModelProto) -> Iterable[onnx.ValueInfoProto]:
+    """The values of the region and its subgraphs, with the types that onnx infers."""
+    typed_graph = onnx.shape_inference.infer_shapes(model).graph
+    graphs = (typed_graph, *inner_graphs(typed_graph.node))
+    return [v for g in graphs for v in (*g.value_info, *g.input, *g.output)]
+
+
 def _divisions(nodes: Iterable[onnx.NodeProto]) -> list[onnx.NodeProto]:
     all_nodes, _ = _with_subgraphs(nodes)
     return [
@@ -253,12 +294,6 @@ def _division_hazard(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> str:
             return f"integer division by {node.input[1]!r} may overflow or divide by zero"
     if not divisors:
         return ""
-    typed_graph = onnx.shape_inference.infer_shapes(model).graph
-    graphs = (typed_graph, *inner_graphs(typed_graph.node))
-    types = {
-        v.name: v.type.tensor_type.elem_type
-        for g in graphs
-        for v in (*g.value_info, *g.input, *g.output)
-    }
+    types = {value.name: value.type.tensor_type.elem_type for value in _inferred_values(model)}
     unsafe = [name for name in divisors if not dtypes.is_float(types.get(name, 0))]
     return f"division by {unsafe[0]!r}, which may be an integer" if unsafe else ""
