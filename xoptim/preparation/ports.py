@@ -126,10 +126,9 @@ def all_graphs(proto: ModelProto) -> Iterator[GraphProto]:
 
 
 def declarations(proto: ModelProto) -> Iterator[ValueInfoProto]:
-    """The declarations of inputs, outputs and other values of all graphs."""
+    """The declarations of inputs and other values of all graphs, except outputs."""
     for graph in all_graphs(proto):
         yield from graph.input
-        yield from graph.output
         yield from graph.value_info
     for function in proto.functions:
         yield from function.value_info
