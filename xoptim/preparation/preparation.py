@@ -86,8 +86,9 @@ def _leading(value: ValueInfoProto) -> int:
 def _free_reshapes(proto: ModelProto, graph: Graph, name: str, size: int) -> int:
     """Change the Reshapes whose operands depend on the dimension; returns how many."""
     count = 0
-    for node, node_proto in zip(graph.nodes, proto.graph.node, strict=True):
-        shape = _free_shape(graph, node, name, size)
+    for node_proto in proto.graph.node:  # the graph may have another order
+        node = graph.producer(next(filter(None, node_proto.output), ""))
+        shape = None if node is None else _free_shape(graph, node, name, size)
         if shape is None:
             continue
         new_name = graph.names.fresh(f"{node_proto.input[1]}_free")
