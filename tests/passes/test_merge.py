@@ -122,6 +122,18 @@ def test_nodes_with_several_results() -> None:
     same_results(parse(text), after, {"x": np.arange(4, dtype=np.float32)})
 
 
+@pytest.mark.parametrize("opset", [11, 13, 17])
+def test_splits_into_different_numbers_of_parts(opset: int) -> None:
+    model = parse(
+        "agraph (float[6] x) => (float[a] y, float[b] z) { a, b, c = Split(x) d, e = Split(x) "
+        "y = Concat <axis = 0> (c, b, a) z = Concat <axis = 0> (e, d) }",
+        opset,
+    )
+    after = merged(model)
+    assert types(after).count("Split") == 2
+    same_results(model, after, {"x": np.arange(6, dtype=np.float32)})
+
+
 def test_results_that_are_omitted() -> None:
     shorter = """agraph (float[1,1,4] x) => (float[1,1,4] y, float[1,1,4] z, int64[1,1,4] i) {
       a, i = MaxPool <kernel_shape = [1]> (x)
