@@ -205,3 +205,21 @@ def test_one_stale_declaration_makes_all_doubtful(caplog: pytest.LogCaptureFixtu
     assert shape(graph, "y") == ["N", "4"]
     assert shape(graph, "z") != ["1", "4"], "the size of t may be as stale as that of y"
     assert caplog.text.count("contradicts") == 1
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        "ReduceMax <keepdims: int = @k> (c)",
+        "DFT <onesided: int = @k> (c)",
+        "Shape <start: int = @k> (c)",
+    ],
+)
+def test_results_that_depend_on_an_attribute_of_the_caller_are_not_inferred(node: str) -> None:
+    model = load(
+        "agraph (float[4] x) => (y) { y = d.f <k = 0> (x) } "
+        '<domain: "d", opset_import: ["" : 18]> f <k: int> (x) => (y) { '
+        f"c = Constant <value = float[1,4,1] {{1, 2, 3, 4}}> () y = {node} }}",
+        domains={"d": 1},
+    )
+    assert model.functions[0].body.info_of("y").shape is None

@@ -40,6 +40,15 @@ def test_filled_tensors_are_finite_if_their_number_is() -> None:
     assert [name for name in "ab" if is_finite(model.graph, name)] == ["a"]
 
 
+def test_numbers_in_texts_and_of_unknown_types_may_be_infinite() -> None:
+    model = load(
+        "agraph (string[n] s, bool[n] c) => (float[n] y) { u = custom.Op(c) a = Cast <to = 1> (s) "
+        "b = Cast <to = 1> (u) d = Cast <to = 1> (c) e = Add(a, b) y = Add(e, d) }",
+        domains={"custom": 1},
+    )
+    assert [name for name in "abd" if is_finite(model.graph, name)] == ["d"]
+
+
 def test_names_in_functions_are_not_inputs() -> None:
     model = load(
         'agraph (float[n] x) => (float[n] y) { y = local.f(x) } <domain: "local", opset_import: [""'

@@ -12,6 +12,7 @@ from xoptim.api.optimizing import optimize
 from xoptim.engine.events import Event, EventStream
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.constants import constant_array
+from xoptim.graph.load import load_model
 from xoptim.graph.redirect import redirect
 from xoptim.operators.evaluate.regions import evaluate_with_onnxruntime
 from xoptim.optimizing.builder import GraphBuilder
@@ -416,3 +417,27 @@ def test_a_number_that_is_folded_becomes_known_to_a_conversion() -> None:
         parse(f"agraph (float[a,2] x) => (float[a,2] y) <float f = {{16}}> {nodes}"), patterns=None
     )
     assert types(after) == ["Mul"]
+
+
+@pytest.mark.parametrize(
+    ("node", "attribute"),
+    [
+        ("Elu <alpha: float = @k> (c)", "k = 2.0"),
+        ("CumSum <reverse: int = @k> (c, axis)", "k = 1"),
+        ("Einsum <equation: string = @k> (c)", 'k = "ij->ji"'),
+    ],
+)
+def test_an_attribute_that_the_caller_of_a_function_gives_is_not_folded(
+    node: str, attribute: str
+) -> None:
+    kind = {"2": "float", "1": "int", '"': "string"}[attribute[4]]
+    model = parse(
+        f"agraph (float[2,2] x) => (float[2,2] y) {{ y = d.f <{attribute}> (x) }} "
+        f'<domain: "d", opset_import: ["" : 18]> f <k: {kind}> (x) => (y) {{ '
+        "c = Constant <value = float[2,2] {-1, 2, -3, 4}> () axis = Constant <value_int = 0> () "
+        f"b = {node} y = Add(b, x) }}",
+        domains={"d": 1},
+    )
+    after = optimize(model)
+    assert node.split()[0] in types(load_model(after).functions[0].body)
+    same_results(model, after, {"x": np.eye(2, dtype=np.float32)})

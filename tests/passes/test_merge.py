@@ -122,6 +122,28 @@ def test_nodes_with_several_results() -> None:
     same_results(parse(text), after, {"x": np.arange(4, dtype=np.float32)})
 
 
+@pytest.mark.parametrize("opset", [11, 13, 17])
+def test_splits_into_different_numbers_of_parts(opset: int) -> None:
+    model = parse(
+        "agraph (float[6] x) => (float[a] y, float[b] z) { a, b, c = Split(x) d, e = Split(x) "
+        "y = Concat <axis = 0> (c, b, a) z = Concat <axis = 0> (e, d) }",
+        opset,
+    )
+    after = merged(model)
+    assert types(after).count("Split") == 2
+    same_results(model, after, {"x": np.arange(6, dtype=np.float32)})
+
+
+def test_training_is_kept_apart_from_inference() -> None:
+    after = merged(
+        "agraph (float[2,1] x, float[1] s) => (float[2,1] y, float[2,1] z) { "
+        "a, m, v, p, q = BatchNormalization(x, s, s, s, s) b = BatchNormalization(x, s, s, s, s) "
+        "c = Add(m, v) d = Add(p, q) e = Add(c, d) y = Mul(a, e) z = Neg(b) }",
+        13,
+    )
+    assert types(after).count("BatchNormalization") == 2
+
+
 def test_results_that_are_omitted() -> None:
     shorter = """agraph (float[1,1,4] x) => (float[1,1,4] y, float[1,1,4] z, int64[1,1,4] i) {
       a, i = MaxPool <kernel_shape = [1]> (x)
@@ -570,3 +592,17 @@ def test_random_graphs_of_subgraphs_in_which_much_is_equal(seed: int) -> None:
                 after,
                 {"c": np.array(condition), "n": np.array(rounds), "x": x, "z": x.T.copy()},
             )
+
+
+@pytest.mark.parametrize(("scale", "count"), [("r", 1), ("s", 2)])
+def test_constants_that_are_quantized_otherwise(scale: str, count: int) -> None:
+    model = parse(
+        "agraph (float[2] x) => (float[2] y, float[2] z) <float[2] v = {1, 2}, "
+        "float[2] w = {1, 2}, float r = {0.5}, float s = {0.25}> { y = Add(x, v) z = Mul(x, w) }"
+    )
+    for name, parameter in (("v", "r"), ("w", scale)):
+        annotation = model.graph.quantization_annotation.add(tensor_name=name)
+        annotation.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value=parameter)
+    after = merged(model)
+    assert len({node.input[1] for node in after.graph.node}) == count
+    assert len(after.graph.quantization_annotation) == count

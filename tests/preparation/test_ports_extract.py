@@ -143,3 +143,23 @@ def test_a_part_of_an_older_format_runs() -> None:
     part = extract(model, [], ["a"])
     np.testing.assert_array_equal(run(part, {"x": X[0]})[0], X[0] + 1)
     assert types(optimize(part)) == ["Add"]
+
+
+def test_one_of_the_results_of_a_node_is_an_input() -> None:
+    model = parse(
+        "agraph (float[4] x) => (float[4] y) <int64[1] k = {4}> { a, i = TopK(x, k) "
+        "b = Cast <to = 1> (i) y = Add(a, b) }"
+    )
+    part = extract(model, ["a"], ["y"])
+    onnx.checker.check_model(part, full_check=True)
+    assert [value.name for value in part.graph.input] == ["x", "a"]
+    (found,) = run(part, {"x": X[0], "a": X[0]})
+    np.testing.assert_array_equal(found, X[0] + np.argsort(-X[0], kind="stable"))
+
+
+def test_an_input_of_unknown_type() -> None:
+    model = parse(
+        "agraph (float[4] x) => (float[4] y) { a = custom.Op(x) y = Neg(a) }", domains={"custom": 1}
+    )
+    with pytest.raises(ModelError, match="type of 'a' is not known"):
+        extract(model, ["a"], ["y"])

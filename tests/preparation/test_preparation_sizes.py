@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 
-from tests.support import parse
+from tests.support import parse, run, same_results
 from xoptim import GraphBuilder, ModelError, optimize, prepare
 
 TEXT = (
@@ -130,3 +131,27 @@ def test_a_warning_about_declarations_comes_once(caplog: pytest.LogCaptureFixtur
     proto.graph.value_info.append(onnx.helper.make_tensor_value_info("t", 1, [7, 7]))
     assert optimize(prepare(proto, fix={"batch": 2})).graph.node
     assert caplog.text.count("contradicts the operators") == 1
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        ("y = Compress <axis = 0> (x, c) z = Shape(y)", ["n", 2]),
+        ("y = If (b) <then_branch = t () => (float[n] p) { p = Compress <axis = 0> (x, c) }, "
+         "else_branch = e () => (float[n] q) { q = Neg(x) }> z = Shape(y)", ["n", 2]),
+        ("y = Neg(x) z = Shape(y)", [4, 4]),
+    ],
+)  # fmt: skip
+def test_the_name_of_an_output_fixes_no_size(nodes: str, expected: list[int | str]) -> None:
+    given = parse(
+        f"agraph (float[n] x, bool[n] c, bool b) => (float[n] y, int64[1] z) {{ {nodes} }}"
+    )
+    after = prepare(given, fix={"n": 4})
+    feeds = {
+        "x": np.ones(4, np.float32),
+        "c": np.array([True, False, True, False]),
+        "b": np.array(True),
+    }
+    same_results(given, optimize(after), feeds)
+    assert shapes(after)["y"][0] == expected[0]
+    assert run(optimize(after), feeds)[1] == expected[1]

@@ -47,6 +47,15 @@ def test_a_size_larger_than_one() -> None:
     assert types(after) == ["Reshape"]
 
 
+def test_nodes_in_another_order() -> None:
+    text = (
+        "agraph (float[4,6] x) => (float[4,2,3] y) <int64[3] s = {4, 2, 3}> "
+        "{ y = Reshape(b, s) b = Neg(a) a = Relu(x) }"
+    )
+    after = prepare(parse(text), free="n")
+    assert run(after, {"x": np.ones((5, 6), np.float32)})[0].shape == (5, 2, 3)
+
+
 def test_what_is_not_part_of_the_batch() -> None:
     text = "agraph (float[2,3] x, float k) => (float[2,3] y) { y = Mul(x, k) }"
     assert dims(prepare(parse(text), free="n"))["y"] == ["n", 3]

@@ -431,7 +431,7 @@ def _fixed(
     base_dir: Path | None,
 ) -> OptionHint | None:
     copy = deepcopy(proto)
-    fix_sizes(copy, {name: [size] for name, size in sizes.items()})
+    fix_sizes(copy, {name: [size] for name, size in sizes.items()}, base_dir)
     advice = Advice("fix", ",".join(f"{name}={size}" for name, size in sizes.items()))
     hint = _hint(_loaded(copy, options, base_dir), options, advice, "fixed dimensions")
     return hint if hint is not None and hint.nodes > 0 else None

@@ -110,6 +110,11 @@ class AttributeReference:
     type: AttributeProto.AttributeType
 
 
+def is_given_by_caller(attributes: Mapping[str, Any]) -> bool:
+    """Whether an attribute of a node takes its value from the caller of a local function."""
+    return any(isinstance(value, AttributeReference) for value in attributes.values())
+
+
 def decode_attribute(proto: AttributeProto) -> Any:
     """Value of an attribute: a number, text (bytes when not UTF-8), a list, or the proto of a
     tensor, graph or type.

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 from onnx import TensorProto
 
+from xoptim.facts.attributes import AttributeReference
 from xoptim.facts.errors import MissingWeightsError
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
@@ -33,8 +34,13 @@ class EvaluationView:
         self.num_outputs = len(node.output)
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """Value of an attribute as written, ``default`` when absent."""
+        """Value of an attribute as written, ``default`` when absent.
+
+        Raises ValueError when the caller of a local function gives the value.
+        """
         value = self.node.attribute.get(name)
+        if isinstance(value, AttributeReference):
+            raise ValueError(f"the value of {name} is given by the caller of the local function")
         return default if value is None else value
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from xoptim.facts.attributes import is_given_by_caller
 from xoptim.facts.shapes import UNKNOWN, Info
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor, constant_tensor
@@ -246,10 +247,12 @@ def can_fold(node: Node) -> bool:
     """Whether the results of a node depend on its inputs only and can be computed ahead of time.
 
     Results of DequantizeLinear are always computed at run time: float weights would replace the
-    quantized ones, and hide the quantization from the runtime.
+    quantized ones, and hide the quantization from the runtime. In a local function, results that
+    depend on an attribute of the caller differ from call to call.
     """
     return (
         not node.bodies
         and is_deterministic(node.op_type, node.domain)
         and node.op_type not in _NEVER_FOLDED
+        and not is_given_by_caller(node.attribute)
     )

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
+from xoptim.facts.attributes import is_given_by_caller
 from xoptim.facts.dims import (
     ALL_SIZES,
     SIZES,
@@ -299,7 +300,7 @@ def infer_node(graph: Graph, node: Node) -> list[Info]:
         except Exception as error:  # a formula may raise anything for an invalid node
             logger.debug("no shape for %r: %s: %s", node, type(error).__name__, error)
             results = ()
-    elif node.domain in _STANDARD and not node.bodies:
+    elif node.domain in _STANDARD and not node.bodies and not is_given_by_caller(node.attribute):
         results = infer_with_onnx(node.to_proto(), context.opset, context.inputs, context.constant)
     else:
         results = ()

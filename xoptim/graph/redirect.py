@@ -8,13 +8,24 @@ from xoptim.graph.walk import is_visible, move_after, readers, reads
 
 
 def can_rename(graph: Graph, old: str, new: str) -> bool:
-    """Whether all readers of ``old`` may read ``new``: ``old`` is not pinned, and no subgraph that
-    reads it defines another ``new``.
+    """Whether all readers of ``old`` may read ``new``: ``old`` is not pinned, the quantization
+    annotations do not differ, and no subgraph that reads ``old`` defines another ``new``.
     """
-    if old in graph.pinned:
+    if old in graph.pinned or _is_quantized_otherwise(graph, old, new):
         return False
     scopes = (body for node in graph.captures(old) for body in (node.graph, *node.bodies.values()))
     return not any(body is not None and body.scope(new) is not graph.scope(new) for body in scopes)
+
+
+def _is_quantized_otherwise(graph: Graph, old: str, new: str) -> bool:
+    """Whether both values have quantization annotations, with other parameters."""
+    if old not in graph.annotations or new not in graph.annotations:
+        return False
+    first, second = (
+        [(entry.key, entry.value) for entry in graph.annotations[name].quant_parameter_tensor_names]
+        for name in (old, new)
+    )
+    return sorted(first) != sorted(second)
 
 
 def can_redirect(graph: Graph, old: str, new: str) -> bool:

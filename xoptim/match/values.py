@@ -9,7 +9,7 @@ from onnx.numpy_helper import to_array
 
 from xoptim.facts.assumptions import SizeFact
 from xoptim.facts.dims import Dim, named, substitute
-from xoptim.facts.dtypes import is_float, is_integer
+from xoptim.facts.dtypes import is_integer
 from xoptim.graph.constants import constant_array
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
@@ -64,7 +64,8 @@ def is_finite(graph: Graph, name: str, depth: int = _MAX_DEPTH) -> bool:
         return False
     operands = [operand for operand in node.input if operand]
     if node.op_type == "Cast":
-        return not is_float(scope.info_of(operands[0]).dtype) and dtype not in (
+        source = scope.info_of(operands[0]).dtype  # texts and unknown types may be NaN
+        return (is_integer(source) or source == TensorProto.BOOL) and dtype not in (
             TensorProto.FLOAT16,
             TensorProto.BFLOAT16,
         )

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from xoptim.facts.operators import lacks_identity_kernel
+from xoptim.facts.schema import has_variadic_results
 from xoptim.facts.shapes import Info
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
@@ -22,6 +23,8 @@ _UNMERGED_OPERATORS = frozenset(("Identity", "QuantizeLinear", "DequantizeLinear
 """Not merged with nodes of outer graphs: runtimes want copies for the outputs of subgraphs, and
 fuse quantization with adjacent nodes.
 """
+_COUNTED = frozenset(("BatchNormalization",))
+"""Operators that compute the first result otherwise if there are more: they train."""
 _RANDOM = operators_with(Trait.RANDOM)
 NodeIndex = dict[object, list[Node]]
 """Nodes by operator and operands."""
@@ -187,10 +190,18 @@ def _key(
 
 def _twin(node: Node, candidates: Iterable[Node]) -> Node | None:
     """The first node that computes the results of a node."""
-    return next(
-        (c for c in candidates if c.same_attributes(node) and len(c.output) >= len(node.output)),
-        None,
-    )
+    return next((c for c in candidates if c.same_attributes(node) and _has_results(c, node)), None)
+
+
+def _has_results(candidate: Node, node: Node) -> bool:
+    """Whether an equal node has as many results as a node, or more that do not change the others.
+
+    Before operator set 18, Split cuts an axis into as many parts as it has results.
+    """
+    if len(candidate.output) == len(node.output):
+        return True
+    is_counted = node.op_type in _COUNTED or has_variadic_results(node.op_type, node.domain)
+    return len(candidate.output) > len(node.output) and not is_counted
 
 
 def _merge_inside(

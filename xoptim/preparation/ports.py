@@ -30,7 +30,7 @@ def extract_part(
     External data stays in its files. Local functions, operator sets, metadata and quantization
     annotations are kept. Further inputs of the model that the subgraph needs become inputs as well;
     ``outputs`` are the model's by default. Raises `ModelError` when a name does not exist, an input
-    is not needed, or an output is not computed.
+    is not needed or of unknown type, or an output is not computed.
     """
     graph = load_model(proto, base_dir).graph
     targets = list(dict.fromkeys(outputs)) or list(graph.outputs)
@@ -47,6 +47,8 @@ def extract_part(
         raise ModelError(f"{uncomputed!r} is not computed by a node of the subgraph")
     part = onnx.GraphProto(name=graph.name or "part")
     part.node.extend(map(export_node, nodes))
+    for node in part.node:  # one that computes another result, too
+        node.output[:] = [graph.names.fresh(n) if n in inputs else n for n in node.output]
     _declare(graph, part, sources, set(inputs), targets)
     model = model_of(graph, part, nodes)
     model.metadata_props.extend(proto.metadata_props)
@@ -101,7 +103,7 @@ def _declare(
             part.sparse_initializer.append(sparse[name])
         elif tensor is None or name in graph.overridable:
             declaration = value_infos.get(name) if name in order else None
-            part.input.append(declaration or value_info(name, graph.info_of(name)))
+            part.input.append(declaration or _new_input(graph, name))
     part.output.extend(
         value_infos[name] if graph.is_output(name) else value_info(name, graph.info_of(name))
         for name in targets
@@ -117,6 +119,15 @@ def _declare(
     )
 
 
+def _new_input(graph: Graph, name: str) -> ValueInfoProto:
+    """The declaration of a result that becomes an input; its type must be known."""
+    declaration = value_info(name, graph.info_of(name))
+    kind = declaration.type.WhichOneof("value")
+    if kind is None or (kind == "tensor_type" and not declaration.type.tensor_type.elem_type):
+        raise ModelError(f"the type of {name!r} is not known, so it cannot be an input")
+    return declaration
+
+
 def all_graphs(proto: ModelProto) -> Iterator[GraphProto]:
     """The main graph and all subgraphs, those of local functions included."""
     yield proto.graph
@@ -126,10 +137,9 @@ def all_graphs(proto: ModelProto) -> Iterator[GraphProto]:
 
 
 def declarations(proto: ModelProto) -> Iterator[ValueInfoProto]:
-    """The declarations of inputs, outputs and other values of all graphs."""
+    """The declarations of inputs and other values of all graphs, except outputs."""
     for graph in all_graphs(proto):
         yield from graph.input
-        yield from graph.output
         yield from graph.value_info
     for function in proto.functions:
         yield from function.value_info

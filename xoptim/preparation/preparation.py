@@ -11,7 +11,7 @@ from onnx import GraphProto, ModelProto, TensorShapeProto, ValueInfoProto, numpy
 
 from xoptim.facts.advice import Advice
 from xoptim.facts.dim_formulas import formula_of, size_in
-from xoptim.facts.dims import substitute
+from xoptim.facts.dims import is_anonymous, substitute
 from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import fed_inputs
 from xoptim.facts.shapes import Info
@@ -86,8 +86,9 @@ def _leading(value: ValueInfoProto) -> int:
 def _free_reshapes(proto: ModelProto, graph: Graph, name: str, size: int) -> int:
     """Change the Reshapes whose operands depend on the dimension; returns how many."""
     count = 0
-    for node, node_proto in zip(graph.nodes, proto.graph.node, strict=True):
-        shape = _free_shape(graph, node, name, size)
+    for node_proto in proto.graph.node:  # the graph may have another order
+        node = graph.producer(next(filter(None, node_proto.output), ""))
+        shape = None if node is None else _free_shape(graph, node, name, size)
         if shape is None:
             continue
         new_name = graph.names.fresh(f"{node_proto.input[1]}_free")
@@ -118,8 +119,13 @@ def _free_shape(graph: Graph, node: Node, name: str, size: int) -> Sequence[int]
     return [0, *other_sizes] if str(dims[0]) == name else None
 
 
-def fix_sizes(proto: ModelProto, sizes: Mapping[str, int | Sequence[int]]) -> None:
+def fix_sizes(
+    proto: ModelProto, sizes: Mapping[str, int | Sequence[int]], base_dir: Path | None = None
+) -> None:
     """Fix dimensions of a model, in place: every dimension of a name becomes a number.
+
+    Outputs and other results also get the numbers that are inferred. A dimension of an output whose
+    size is not inferred keeps its name: exporters copy whatever the user typed.
 
     ``sizes`` has one size by the name of a dimension (``input:axis`` for one without a name), or
     all sizes of an input by its name. Raises `ModelError` when a name is that of neither a
@@ -153,6 +159,29 @@ def fix_sizes(proto: ModelProto, sizes: Mapping[str, int | Sequence[int]]) -> No
     for value in declarations(proto):
         for dim in dimensions(value.type):
             _fix(dim, values, symbols)
+    with quietly():  # the optimization warns
+        graph = load_model(proto, base_dir).graph
+    _fix_outputs(graph, proto.graph, values, symbols)
+    for value in (*proto.graph.output, *proto.graph.value_info):
+        if graph.defines(value.name):
+            _number(value, graph.info_of(value.name))
+
+
+def _fix_outputs(
+    graph: Graph, proto: GraphProto, values: Mapping[str, int], symbols: Collection[str]
+) -> None:
+    """Write sizes into the outputs of a graph and its subgraphs, where the sizes are inferred."""
+    for value in proto.output:
+        info = graph.info_of(value.name)
+        for dim, size in zip(dimensions(value.type), info.shape or (), strict=False):
+            if not is_anonymous(size):
+                _fix(dim, values, symbols)
+    for node_proto in proto.node:
+        node = graph.producer(next(filter(None, node_proto.output), ""))
+        bodies = {} if node is None else node.bodies
+        for attribute in node_proto.attribute if bodies else ():
+            if attribute.name in bodies:
+                _fix_outputs(bodies[attribute.name], attribute.g, values, symbols)
 
 
 def _fix(
@@ -168,15 +197,6 @@ def _fix(
         dim.dim_value = size
     elif size is not None and size is not formula:
         dim.dim_param = str(size)
-
-
-def number_outputs(proto: ModelProto, base_dir: Path | None = None) -> None:
-    """Write inferred numbers into the declared shapes of outputs and other results, in place."""
-    with quietly():  # the optimization warns
-        graph = load_model(proto, base_dir).graph
-    for value in (*proto.graph.output, *proto.graph.value_info):
-        if graph.defines(value.name):
-            _number(value, graph.info_of(value.name))
 
 
 def _number(value: ValueInfoProto, info: Info) -> None:
@@ -314,8 +334,7 @@ class Preparation:
         when a name or a size does not fit the model.
         """
         if self.fix:
-            fix_sizes(proto, self.fix)
-            number_outputs(proto, base_dir)
+            fix_sizes(proto, self.fix, base_dir)
         keep_outputs(proto, self.keep_outputs, base_dir)
         drop_outputs(proto, self.drop_outputs)
         rename_ports(proto, self.rename)

@@ -106,3 +106,13 @@ def test_regions() -> None:
     feeds = X | {"r": np.array([[0, 0, 3, 3]], np.float32), "b": np.array([0])}
     assert check(text, 16, 13, feeds) == ["RoiAlign"]
     assert "half a pixel" in reason(text.replace("output_half_pixel", "half_pixel"), 16, 13)
+
+
+def test_gaps_between_windows() -> None:
+    text = (
+        "agraph (float[1,2,4,6] x) => (float[a,b,c,d] y) { y = AveragePool "
+        '<auto_pad = "SAME_UPPER", kernel_shape = [1, 1], strides = [1, 3]> (x) }'
+    )
+    assert "gaps" in reason(text, 19, 18)
+    assert check(text.replace("3]", "1]"), 19, 18, X) == ["AveragePool"]
+    assert check(text.replace("SAME_UPPER", "VALID"), 19, 18, X) == ["AveragePool"]

@@ -140,3 +140,20 @@ def test_negative_axes() -> None:
     )
     assert counted_from_start([-1, 0], 3) == [2, 0]
     assert counted_from_start([1, 0], None) == [1, 0]
+
+
+def test_operands_that_kernels_of_older_sets_refuse() -> None:
+    text = of("Clip (x, l, h)", constants="<float l = {1}, float h = {-1}>")
+    assert check(text, 13, 10, X) == ["Max", "Min"]
+    assert "swapped" in reason(text, 13, 7)
+    top = of("TopK (x, k)", "float[c,d] y, int64[e,f] z", "<int64[1] k = {0}>")
+    assert "no elements" in reason(top.replace("y = TopK", "y, z = TopK"), 13, 9)
+
+
+def test_a_pad_value_that_an_attribute_rounds() -> None:
+    text = (
+        "agraph (double[2] x) => (double[4] y) <int64[2] p = {1, 1}, double v = {0.1}> "
+        "{ y = Pad (x, p, v) }"
+    )
+    assert "no number of float32" in reason(text, 13, 10)
+    assert check(text.replace("0.1", "0.5"), 13, 10, {"x": np.ones(2)}) == ["Pad"]

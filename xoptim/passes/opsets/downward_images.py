@@ -1,5 +1,6 @@
 """Adapters to older operator sets for operators on images."""
 
+from operator import gt
 from typing import Final
 
 import numpy as np
@@ -47,6 +48,16 @@ def whole_windows(call: OpsetCall) -> None:
     ):
         return
     raise Refused("its last window may begin after the end (ceil_mode), and is not dropped there")
+
+
+def no_gaps(call: OpsetCall) -> None:
+    """AveragePool 19: before, kernels refuse ``SAME`` pads with gaps between the windows, where the
+    number of pixels may be negative.
+    """
+    strides = call.get("strides") or ()
+    is_same = call.get("auto_pad") in ("SAME_UPPER", "SAME_LOWER")
+    if is_same and any(map(gt, strides, call.get("kernel_shape"))):
+        raise Refused("it has gaps between its windows (auto_pad), which kernels do not support")
 
 
 def all_axes(call: OpsetCall) -> None:
@@ -134,6 +145,7 @@ def scales_attribute(call: OpsetCall) -> None:
 
 LOWERED_IMAGES: Final[dict[tuple[str, int], Adapter]] = {
     ("AveragePool", 22): whole_windows,
+    ("AveragePool", 19): no_gaps,
     ("MaxPool", 22): whole_windows,
     ("GridSample", 20): sample_modes,
     ("RoiAlign", 16): region_pixels,

@@ -113,7 +113,11 @@ def clip_attributes(call: OpsetCall) -> None:
     """Clip 11: the bounds are operands; if an attribute cannot hold one, Max and Min apply them."""
     bounds = call.value(1), call.value(2)
     is_constant = all(bounds[i] is not None or not call.has_input(i + 1) for i in (0, 1))
-    if is_constant and all(value is None or _is_short(value) for value in bounds):
+    if (
+        is_constant
+        and all(value is None or _is_short(value) for value in bounds)
+        and not _are_swapped(*bounds)
+    ):
         defaults = _DEFAULT_BOUNDS.get(call.info().dtype, (-np.inf, np.inf))
         for name, value, default in zip(("min", "max"), bounds, defaults, strict=True):
             if value is not None or default is not None:
@@ -121,7 +125,7 @@ def clip_attributes(call: OpsetCall) -> None:
         del call.inputs[1:]
         return
     if call.scratch.target < _BROADCAST_SINCE:
-        raise Refused("a bound is computed at run time")
+        raise Refused("a bound is computed at run time, or the bounds are swapped")
     if call.info().dtype not in _DEFAULT_BOUNDS and call.info().dtype != TensorProto.DOUBLE:
         raise Refused(
             "a bound is computed at run time, and its type is unknown or not floating-point"
@@ -138,6 +142,11 @@ def clip_attributes(call: OpsetCall) -> None:
 def _is_short(value: np.ndarray) -> bool:
     """Whether a value is one number, which float32 represents exactly."""
     return value.size == 1 and bool(value.astype(np.float32).astype(value.dtype) == value)
+
+
+def _are_swapped(lower: np.ndarray | None, upper: np.ndarray | None) -> bool:
+    """Whether the lower bound is above the upper one, which kernels of the attributes refuse."""
+    return lower is not None and upper is not None and bool(lower.item() > upper.item())
 
 
 def pads_of_all_axes(call: OpsetCall) -> None:
@@ -165,7 +174,10 @@ def pad_attributes(call: OpsetCall) -> None:
     """Pad 11: ``pads`` and the value are operands."""
     call.attributes["pads"] = [int(pad) for pad in constant_operand(call, 1, "pads")]
     if call.has_input(2):
-        call.attributes["value"] = float(constant_operand(call, 2, "value").item())
+        value = constant_operand(call, 2, "value")
+        if not _is_short(value):
+            raise Refused("its value is no number of float32")
+        call.attributes["value"] = float(value.item())
     del call.inputs[1:]
 
 
@@ -217,8 +229,11 @@ def _sizes_at_run_time(call: OpsetCall, parts: int, axis: int) -> str:
 
 
 def size_of_top(call: OpsetCall) -> None:
-    """TopK 10: the number of elements is an operand."""
-    call.attributes["k"] = int(constant_operand(call, 1, "K").item())
+    """TopK 10: the number of elements is an operand, and may be 0."""
+    count = int(constant_operand(call, 1, "K").item())
+    if count < 1:
+        raise Refused("it takes no elements")
+    call.attributes["k"] = count
     del call.inputs[1:]
 
 
