@@ -251,7 +251,6 @@ class EluMulPattern(_OneOperator):
     2. the provider has no kernel of Selu for the type.
     """
 
-    priority = 1
     min_opset = 7
     kernels = {"Selu": "x"}  # (2)
     derives = ("attributes",)
@@ -285,7 +284,6 @@ class HardSigmoidMulPattern(_OneOperator):
     2. the provider has no kernel of HardSwish for the type.
     """
 
-    priority = 1
     min_opset = 14
     providers = ("cuda",)
     operand_types = {"x": FLOATS - {TensorProto.DOUBLE}}  # (1)

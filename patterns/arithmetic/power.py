@@ -15,7 +15,7 @@ class _Power(EasyPatternOptimization):
     """A Pow with a literal exponent, which the matcher compares in the exponent's own type."""
 
     phase = "specialize"
-    priority = 8
+    priority = 8  # after the formulas, which contain squares and roots
     min_opset = 7
     operand_types = {"x": FLOATS}  # (1)
 

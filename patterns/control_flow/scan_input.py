@@ -39,7 +39,6 @@ class ScanInputPattern(PatternOptimization):
     anchors = ("Scan",)
     exactness = "rounding"
     min_opset = 11
-    priority = 1
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         scan = loop_node(g, node)

@@ -37,7 +37,6 @@ class ConvStridesPattern(PatternOptimization):
 
     anchors = ("Conv",)
     phase = "specialize"
-    priority = 5
     exactness = "rounding"
     min_opset = 11
     radius = 8

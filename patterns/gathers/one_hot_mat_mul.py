@@ -44,7 +44,6 @@ class OneHotMatMulPattern(EasyPatternOptimization):
     """
 
     phase = "specialize"
-    priority = 1
     exactness = "rounding"
     min_opset = 12
     operand_types = {"i": _INDICES}  # (1)

@@ -208,7 +208,6 @@ class EinsumMatMulPattern(_TwoOperands):
     4. the provider has no kernel of MatMul for the type.
     """
 
-    priority = 1
     kernels = {"MatMul": "x"}  # (4)
     derives = ("plan",)
 

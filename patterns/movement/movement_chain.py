@@ -42,7 +42,7 @@ class MovementChainPattern(PatternOptimization):
 
     anchors = MOVEMENTS
     near = (*MOVEMENTS, *sorted(ELEMENTWISE), *BROADCASTING)
-    priority = 1
+    priority = 1  # at 0, a ViT keeps the biases of its keys
     min_opset = 5
     radius = 6
 

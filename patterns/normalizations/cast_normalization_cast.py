@@ -77,7 +77,6 @@ class CastLayerNormalizationCastPattern(_CastNormalizationCast):
     """
 
     phase = "specialize"
-    priority = 2
     operator = "LayerNormalization"
     min_opset = 7
     constant_operands = ("bias",)  # (4)

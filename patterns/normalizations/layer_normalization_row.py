@@ -34,7 +34,10 @@ class LayerNormalizationRowPattern(EasyPatternOptimization):
     # The pattern is for one provider, as patterns of the phase `target` are. In that phase, it
     # would cost another pass over the graph.
     phase = "specialize"
-    priority = 3
+    after = dict.fromkeys(
+        ("LayerNormalizationBias", "LayerNormalizationScale"),
+        "they fold vectors into scale and bias, which are compared with the scale",
+    )
     min_opset = 7
     providers = ("cpu",)
     derives = ("row", "written")

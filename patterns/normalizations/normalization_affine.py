@@ -187,6 +187,9 @@ class LayerNormalizationBiasPattern(_NormalizationAffine, EasyPatternOptimizatio
         "agraph (float[a,2] x, float[2] s, float[2] c) => (float[a,2] y) { "
         "t = LayerNormalization(x, s) y = Add(t, c) }",
         "{ y = LayerNormalization(x, s, c) }",
+        "agraph (float[a,2] x) => (float[a,2] y) <float[1,2] s = {2, 3}, float[2] b = {2, 3}, "
+        "float[2] c = {4, 5}> { t = LayerNormalization(x, s, b) y = Add(t, c) }",
+        "<float[1,2] s = {2, 3}, float[2] b = {6, 8}> { y = LayerNormalization(x, s, b) }",
     )
 
 
@@ -330,8 +333,8 @@ def _shifted(g: GraphView, bias: str, shift: str, like: str) -> Array | str:
     """The bias of a normalization, if any, plus a shift of which `_same_trailing` is true.
 
     Returns:
-        A constant in the shape of the scale; or the shift itself, if it is computed and there is no
-        bias.
+        A constant in the shape of the bias, or of the scale if there is no bias; or the shift
+        itself, if it is computed and there is no bias.
 
     Raises:
         Declined: when the shift is computed and there is a bias, the bias does not have the shape
@@ -339,10 +342,11 @@ def _shifted(g: GraphView, bias: str, shift: str, like: str) -> Array | str:
     """
     if not bias and not g.is_constant(shift):
         return shift
-    shape = g.static_shape(like)
+    shape, scale_shape = g.static_shape(bias or like), g.static_shape(like)
     if shape is None or not g.is_constant(shift) or (bias and not g.is_constant(bias)):
         raise Declined("a bias is not constant, or its shape is unknown")
-    if bias and g.try_infer_shape(bias) != shape:
+    # `LayerNormalizationRow` writes the scale with a leading axis.
+    if scale_shape not in (shape, (1, *shape)):
         raise Declined("the bias does not have the shape of the scale")
     biases, shifts = doubles(g, bias), doubles(g, shift)
     total = np.asarray(biases + shifts)

@@ -70,7 +70,6 @@ class DequantizeLinearChoicePattern(PatternOptimization):
 
     anchors = ("QuantizeLinear",)
     near = tuple(sorted(_CHOICES))
-    priority = 1
     min_opset = 10
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:

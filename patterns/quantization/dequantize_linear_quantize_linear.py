@@ -46,7 +46,6 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
     anchors = ("QuantizeLinear",)
     opposite: ClassVar[str] = "DequantizeLinear"
     near = ("DequantizeLinear", "Resize", *sorted(_MOVING))
-    priority = 1
     min_opset = 10
     radius = 6
 

@@ -21,7 +21,6 @@ class DequantizeLinearSplitPattern(PatternOptimization):
 
     anchors = ("Split",)
     near = ("DequantizeLinear",)
-    priority = 1
     min_opset = 10
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:

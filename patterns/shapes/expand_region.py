@@ -137,7 +137,6 @@ class ShapeBasedExpandSwapPattern(_ExpandRegion):
     """
 
     anchors = ("Expand",)
-    priority = 1
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         # Collect consumers in graph order whose other operands are computed before the Expand.

@@ -42,7 +42,6 @@ class ShapeConcatPattern(PatternOptimization):
         "Min",
     )
     min_opset = 15
-    priority = 1
     radius = 6
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:

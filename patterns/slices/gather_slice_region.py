@@ -64,7 +64,6 @@ class GatherSliceRegionPattern(PatternOptimization):
     anchors = ("Slice", "Gather")
     near = (*_COMPUTING, *_MOVING)
     phase = "specialize"
-    priority = 3
     exactness = "rounding"
     min_opset = 13
     radius = 8
