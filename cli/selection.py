@@ -19,7 +19,7 @@ from xoptim import (
     select,
     use_operators,
 )
-from xoptim.api.preparing import operator_packs, registry
+from xoptim.api.preparing import chosen, operator_packs, registry
 
 from .options import json_option, known_provider, option, provider_option, repeated
 from .preparation import assume_from_model_option
@@ -57,7 +57,7 @@ class SelectionText(PatternWord):
                 ctx,
             )
         try:
-            select(text)
+            chosen(text)
         except UnknownPatternError as error:
             self.fail(str(error), param, ctx)
         return text

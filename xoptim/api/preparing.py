@@ -9,6 +9,7 @@ import onnx
 # Names imported "as" themselves are for the command line and for integrations.
 from xoptim.catalogue.discovery import operator_packs as operator_packs
 from xoptim.catalogue.registry import registry as registry
+from xoptim.catalogue.selection import chosen as chosen
 from xoptim.graph.assumed import assumed_of as assumed_of, fitting, recorded as recorded
 from xoptim.graph.atomic_write import replace_file as replace_file, write_derived as write_derived
 from xoptim.graph.data_file import (

@@ -174,7 +174,7 @@ class Registry:
     def _entry_of(self, rewrite: Rewrite) -> Entry:
         """The entry of a registered rewrite, else an entry made from its metadata."""
         for entry in self._ordered.names.get(rewrite.name(), ()):
-            if entry.rewrite is rewrite:
+            if entry.scheduled is rewrite or entry.rewrite is rewrite:
                 return entry
         return Entry(rewrite.name(), rewrite, position=POSITIONS[rewrite.phase])
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import onnx
 
-from xoptim.catalogue.selection import Item, select
+from xoptim.catalogue.selection import Item, chosen
 from xoptim.diagnose.explain import Explainer, one_pattern
 from xoptim.diagnose.explanation import Explanation, locate
 from xoptim.engine.environment import DebugSettings
@@ -175,7 +175,7 @@ def opset_hint(
     present = model.opsets.get("", 0)
     patterns = [
         p
-        for p in options.selected()
+        for p in options.scheduled()
         if isinstance(p, PatternOptimization) and present < p.min_opset
     ]
     if not present or not may_match(model, patterns):
@@ -355,10 +355,10 @@ def _with_preset(
         and named(options.target).needs.standard_operators
     ):
         return None
-    selected_names = {pattern.name() for pattern in options.selected()}
+    selected_names = {pattern.name() for pattern in options.scheduled()}
     patterns = [
         p
-        for p in select(preset, options.drop)
+        for p in (entry.scheduled for entry in chosen(preset, options.drop))
         if isinstance(p, PatternOptimization)
         and p.name() not in selected_names
         and p.unfit_for(None, options.provider_for(p)) is None

@@ -49,7 +49,7 @@ def unfit_patterns(
     """
     without_target = replace(options, target="")
     reasons = {
-        p.name(): reason for p in without_target.selected() if (reason := unfit_for(p, target))
+        p.name(): reason for p in without_target.scheduled() if (reason := unfit_for(p, target))
     }
     if not reasons or is_large(proto):
         return []

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
-from xoptim.catalogue.discovery import installed_patterns
+from xoptim.catalogue.discovery import installed
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.facts.errors import XoptimError
 from xoptim.graph.save import shared_files
@@ -129,8 +129,8 @@ class Outcome:
     def unchecked(self) -> list[str]:
         """Operators of the result that a pattern wrote and ``onnx.checker`` does not support."""
         applied = self.report.applied
-        patterns = (cls for name, cls in installed_patterns().items() if name in applied)
-        op_types = {op_type for cls in patterns for op_type in cls.unchecked}
+        patterns = (pattern.item for name, pattern in installed().items() if name in applied)
+        op_types = {op_type for item in patterns for op_type in item.unchecked}
         return sorted(op_types & self.operators.keys())
 
     @property
