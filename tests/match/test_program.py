@@ -86,6 +86,19 @@ def test_a_literal_that_may_be_rounded_does_not_tell_where_to_look() -> None:
     assert literal_key(0.0) == literal_key(-0.0) == literal_key(False)
 
 
+def test_a_deep_pattern_of_many_ways_up_is_compiled() -> None:
+    def squares(g: PatternBuilder, x: Symbol) -> Symbol:
+        for _ in range(2000):
+            x = g.op.Mul(x, x)
+        return x
+
+    needs, levels = compiled(squares).needs, 0
+    while needs:
+        (need,) = needs
+        needs, levels = need.needs, levels + 1
+    assert levels == 4
+
+
 def test_operand_orders() -> None:
     def pattern(g: PatternBuilder, x: Symbol, z: Symbol) -> tuple[Symbol, ...]:
         return (

@@ -258,15 +258,24 @@ def literal_key(value: float) -> Key:
     return LITERAL, repr(float(value) + 0.0)
 
 
-def _needs(node: PatternNode) -> tuple[Need, ...]:
+_MAX_NEEDS = 4
+"""Maximal number of levels of needs: the numbers of ways up through a pattern, and up through a
+graph, may double with each level.
+"""
+
+
+def _needs(node: PatternNode, levels: int = _MAX_NEEDS) -> tuple[Need, ...]:
     """The operators that must produce the operands of a pattern node.
 
     The operands of an associative tree may belong to its inner nodes, so they need none.
     """
-    if node.associative and len(node.inputs) > 2:
+    if not levels or (node.associative and len(node.inputs) > 2):
         return ()
     producers = [s.producer for s in node.inputs if s is not None and s.producer is not None]
-    needs = (_need((p.domain, p.op_type), _needs(p)) for p in sorted(producers, key=_frequency))
+    needs = (
+        _need((p.domain, p.op_type), _needs(p, levels - 1))
+        for p in sorted(dict.fromkeys(producers), key=_frequency)
+    )
     return tuple(dict.fromkeys(needs))
 
 
