@@ -129,6 +129,20 @@ def test_the_last_patterns_leave_the_neighbourhood_to_the_last_look(later: list[
     assert texts == ["1 matches, 1 applied", "0 matches, 0 applied", "1 matches, 1 applied"]
 
 
+def test_a_rewrite_in_a_subgraph_leaves_the_order_in_the_main_graph_alone() -> None:
+    branches = (
+        "z = If(c) <then_branch = t () => (float[3] a) { a = Neg(x) }, "
+        "else_branch = e () => (float[3] b) { b = Floor(x) }>"
+    )
+    text = f"agraph (float[3] x, bool c) => (float[3] y, float[3] z) {{ y = Exp(x) {branches} }}"
+    patterns = [
+        renaming("Log", "Sqrt"),
+        *(renaming(*names, priority=1) for names in (("Exp", "Log"), ("Neg", "Ceil"))),
+        renaming("Log", "Abs", priority=2),
+    ]
+    assert types(tuned(text, patterns)) == ["Sqrt", "If"]
+
+
 @pytest.mark.parametrize(("strategy", "expected"), [("priority", ["Abs"]), ("largest", ["Floor"])])
 def test_strategies(strategy: str, expected: list[str]) -> None:
     class Eager(AbsNegNegPattern):
