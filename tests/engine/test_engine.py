@@ -371,6 +371,24 @@ def test_a_pattern_that_grows_without_end_is_stopped() -> None:
         tuned(chain("Neg"), Growing)
 
 
+@pytest.mark.parametrize(("count", "iterations"), [(10, [1, 1]), (1010, [1, 2])])
+def test_the_nodes_of_a_graph_that_grows_are_counted_before_more_are_added(
+    count: int, iterations: list[int]
+) -> None:
+    """Patterns that double each other's nodes would make a round of 2^patterns nodes."""
+
+    class ExpGrows(EasyPatternOptimization):
+        def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+            return g.op.Exp(x)
+
+        def apply_pattern(self, g: PatternRewriter, x: str) -> str:
+            return g.op.Max(g.op.Log(x), *(g.op.Ceil(x) for _ in range(count)))
+
+    heard = events(chain("Exp"), [ExpGrows, renaming("Log", "Sqrt")])
+    applied = [(e.pattern, e.iteration) for e in heard if e.kind == "applied"]
+    assert applied[:2] == [*zip(["ExpGrows", "LogToSqrt"], iterations, strict=True)]
+
+
 def test_a_long_sum_that_is_absorbed_piece_by_piece_has_an_end() -> None:
     class Absorb(PatternOptimization):
         """Concat absorbs one of the Concats that it reads at a time."""

@@ -234,6 +234,9 @@ class Rounds:
         self._applier = Applier(graph, state)
         self._strategy = strategy_named(state.options.strategy)
         self._added: list[Node] = []  # by the matches of the current pattern
+        # Number of nodes up to which later patterns match new nodes: `Budgets` counts nodes after a
+        # round, and patterns that double each other's nodes would not come to its end.
+        self._largest = 0
 
     def run(self, index: PatternIndex, nodes: Mapping[Node, int]) -> int:
         """Run a round: collect matches, choose disjoint ones, apply these, clean.
@@ -247,6 +250,7 @@ class Rounds:
         matches, rewrites, start = 0, 0, perf_counter()
         applier.view.notes = {}
         self._added = []
+        self._largest = 2 * len(graph.nodes) + 1000
         for match, is_fresh in self._disjoint_matches(index, nodes, claims):
             replacement = applier.apply(match, is_fresh)
             matches, rewrites = matches + 1, rewrites + (replacement is not None)
@@ -317,7 +321,7 @@ class Rounds:
                     pause = perf_counter()
                     yield match
                     start += perf_counter() - pause
-            if self._added:
+            if self._added and len(graph.nodes) <= self._largest:
                 claimed.difference_update(self._added)
                 released += self._added
                 for later, added in index.later_candidates(graph, self._added, number).items():
