@@ -97,6 +97,17 @@ def test_later_patterns_of_a_priority_match_new_nodes_in_the_same_round() -> Non
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("fields", [({"before": ("C",)}, {}), ({}, {"after": ("A",)})])
+def test_a_pattern_leaves_new_nodes_to_those_that_run_before_it(
+    fields: tuple[dict[str, Any], dict[str, Any]],
+) -> None:
+    """C could match the new Log in the round of B, when A has had its turn."""
+    first = renaming("Log", "Sqrt", name=classmethod(lambda cls: "A"), **fields[0])
+    middle = renaming("Exp", "Log", name=classmethod(lambda cls: "B"))
+    last = renaming("Log", "Abs", name=classmethod(lambda cls: "C"), **fields[1])
+    assert types(tuned(chain("Exp"), [first, middle, last])) == ["Sqrt"]
+
+
 def test_a_pattern_does_not_match_its_own_new_nodes_in_the_same_round() -> None:
     """A chain is halved in each round, in place of growing one operand step by step."""
 
