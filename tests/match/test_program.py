@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.support import load
 from xoptim.match.pattern import CONSTANT
-from xoptim.match.program import Program, compile_trace, literal_key, operand_orders
+from xoptim.match.program import Program, compile_trace, literal_key, operand_orders, worth_trying
 from xoptim.match.trace import PatternBuilder, Scalar, Symbol, trace
 
 
@@ -97,6 +98,26 @@ def test_a_deep_pattern_of_many_ways_up_is_compiled() -> None:
         (need,) = needs
         needs, levels = need.needs, levels + 1
     assert levels == 4
+
+
+def test_the_readers_of_a_result_are_listed_once_for_all_variants() -> None:
+    def pattern(g: PatternBuilder, x: Symbol) -> Any:
+        reader = g.choice("reader", "Add", "Sub", "Mul", "Div")
+        return getattr(g.op, reader)(g.op.Erf(x), 1.0)
+
+    graph = load("agraph (float[n] x) => (float[n] y) { e = Erf(x) y = Sub(e, x) }").graph
+    erf, _ = graph.nodes
+    listed: list[str] = []
+    consumers = graph.consumers
+
+    def listing(name: str) -> Any:
+        listed.append(name)
+        return consumers(name)
+
+    graph.consumers = listing
+    chosen = worth_trying([compile_trace(variant) for variant in trace(pattern)], graph, erf)
+    assert [program.consumers for program in chosen] == [(("", "Sub"),)]
+    assert listed == ["e"]
 
 
 def test_operand_orders() -> None:

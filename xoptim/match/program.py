@@ -139,9 +139,11 @@ def worth_trying(programs: Sequence[Program], graph: Graph, node: Node) -> list[
         program = programs[0]
         if not program.has_path_only and not all(n.is_met(graph, node) for n in program.needs):
             return []
-        return [] if program.consumers and not _is_read_by(program, graph, node) else [program]
+        is_read = not program.consumers or _readers(graph, node).issuperset(program.consumers)
+        return [program] if is_read else []
     key = node.domain, node.op_type
     producers = _operators(filter(None, map(graph.producer, node.input)))
+    readers: set[Key] = set()  # a result may have very many
     are_met: dict[Need, bool] = {}
     chosen: list[Program] = []
     for program in programs:
@@ -156,15 +158,16 @@ def worth_trying(programs: Sequence[Program], graph: Graph, node: Node) -> list[
             if not is_met:
                 break
         else:
-            if not program.consumers or _is_read_by(program, graph, node):
+            if program.consumers and not readers:
+                readers = _readers(graph, node)
+            if readers.issuperset(program.consumers):
                 chosen.append(program)
     return chosen
 
 
-def _is_read_by(program: Program, graph: Graph, node: Node) -> bool:
-    """Whether nodes with the operators of the pattern read the results of the anchor."""
-    readers = _operators(chain.from_iterable(map(graph.consumers, node.output)))
-    return readers.issuperset(program.consumers)
+def _readers(graph: Graph, node: Node) -> set[Key]:
+    """The operators of the nodes that read the results of a node."""
+    return _operators(chain.from_iterable(map(graph.consumers, node.output)))
 
 
 def _operators(nodes: Iterable[Node]) -> set[Key]:
