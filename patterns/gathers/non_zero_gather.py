@@ -86,7 +86,9 @@ def _selection(g: GraphView, node: Node) -> _Selection | None:
     """
     indices = node.input[1]
     producer = g.node_before(indices)
-    if producer is None or not all(map(g.is_exclusive, (indices, producer.input[0]))):
+    if producer is None or not producer.input:
+        return None
+    if not all(map(g.is_exclusive, (indices, producer.input[0]))):
         return None
     if node.op_type == "GatherND":
         mask = mask_of(g, indices)

@@ -97,6 +97,17 @@ def test_later_patterns_of_a_priority_match_new_nodes_in_the_same_round() -> Non
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("fields", [({"before": ("C",)}, {}), ({}, {"after": ("A",)})])
+def test_a_pattern_leaves_new_nodes_to_those_that_run_before_it(
+    fields: tuple[dict[str, Any], dict[str, Any]],
+) -> None:
+    """C could match the new Log in the round of B, when A has had its turn."""
+    first = renaming("Log", "Sqrt", name=classmethod(lambda cls: "A"), **fields[0])
+    middle = renaming("Exp", "Log", name=classmethod(lambda cls: "B"))
+    last = renaming("Log", "Abs", name=classmethod(lambda cls: "C"), **fields[1])
+    assert types(tuned(chain("Exp"), [first, middle, last])) == ["Sqrt"]
+
+
 def test_a_pattern_does_not_match_its_own_new_nodes_in_the_same_round() -> None:
     """A chain is halved in each round, in place of growing one operand step by step."""
 
@@ -127,6 +138,20 @@ def test_the_last_patterns_leave_the_neighbourhood_to_the_last_look(later: list[
     heard = events(chain("Neg", "Ceil"), patterns)
     texts = [e.text for e in heard if e.kind == "round"]
     assert texts == ["1 matches, 1 applied", "0 matches, 0 applied", "1 matches, 1 applied"]
+
+
+def test_a_rewrite_in_a_subgraph_leaves_the_order_in_the_main_graph_alone() -> None:
+    branches = (
+        "z = If(c) <then_branch = t () => (float[3] a) { a = Neg(x) }, "
+        "else_branch = e () => (float[3] b) { b = Floor(x) }>"
+    )
+    text = f"agraph (float[3] x, bool c) => (float[3] y, float[3] z) {{ y = Exp(x) {branches} }}"
+    patterns = [
+        renaming("Log", "Sqrt"),
+        *(renaming(*names, priority=1) for names in (("Exp", "Log"), ("Neg", "Ceil"))),
+        renaming("Log", "Abs", priority=2),
+    ]
+    assert types(tuned(text, patterns)) == ["Sqrt", "If"]
 
 
 @pytest.mark.parametrize(("strategy", "expected"), [("priority", ["Abs"]), ("largest", ["Floor"])])
@@ -355,6 +380,24 @@ class Growing(EasyPatternOptimization):
 def test_a_pattern_that_grows_without_end_is_stopped() -> None:
     with pytest.raises(BudgetError, match=r" \d+ rounds .* \d+ nodes; .*Growing"):
         tuned(chain("Neg"), Growing)
+
+
+@pytest.mark.parametrize(("count", "iterations"), [(10, [1, 1]), (1010, [1, 2])])
+def test_the_nodes_of_a_graph_that_grows_are_counted_before_more_are_added(
+    count: int, iterations: list[int]
+) -> None:
+    """Patterns that double each other's nodes would make a round of 2^patterns nodes."""
+
+    class ExpGrows(EasyPatternOptimization):
+        def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+            return g.op.Exp(x)
+
+        def apply_pattern(self, g: PatternRewriter, x: str) -> str:
+            return g.op.Max(g.op.Log(x), *(g.op.Ceil(x) for _ in range(count)))
+
+    heard = events(chain("Exp"), [ExpGrows, renaming("Log", "Sqrt")])
+    applied = [(e.pattern, e.iteration) for e in heard if e.kind == "applied"]
+    assert applied[:2] == [*zip(["ExpGrows", "LogToSqrt"], iterations, strict=True)]
 
 
 def test_a_long_sum_that_is_absorbed_piece_by_piece_has_an_end() -> None:

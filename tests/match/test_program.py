@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.support import load
 from xoptim.match.pattern import CONSTANT
-from xoptim.match.program import Program, compile_trace, literal_key, operand_orders
+from xoptim.match.program import Program, compile_trace, literal_key, operand_orders, worth_trying
 from xoptim.match.trace import PatternBuilder, Scalar, Symbol, trace
 
 
@@ -84,6 +85,39 @@ def test_a_literal_that_may_be_rounded_does_not_tell_where_to_look() -> None:
 
     assert compiled(inexact).path == (CONSTANT,)
     assert literal_key(0.0) == literal_key(-0.0) == literal_key(False)
+
+
+def test_a_deep_pattern_of_many_ways_up_is_compiled() -> None:
+    def squares(g: PatternBuilder, x: Symbol) -> Symbol:
+        for _ in range(2000):
+            x = g.op.Mul(x, x)
+        return x
+
+    needs, levels = compiled(squares).needs, 0
+    while needs:
+        (need,) = needs
+        needs, levels = need.needs, levels + 1
+    assert levels == 4
+
+
+def test_the_readers_of_a_result_are_listed_once_for_all_variants() -> None:
+    def pattern(g: PatternBuilder, x: Symbol) -> Any:
+        reader = g.choice("reader", "Add", "Sub", "Mul", "Div")
+        return getattr(g.op, reader)(g.op.Erf(x), 1.0)
+
+    graph = load("agraph (float[n] x) => (float[n] y) { e = Erf(x) y = Sub(e, x) }").graph
+    erf, _ = graph.nodes
+    listed: list[str] = []
+    consumers = graph.consumers
+
+    def listing(name: str) -> Any:
+        listed.append(name)
+        return consumers(name)
+
+    graph.consumers = listing
+    chosen = worth_trying([compile_trace(variant) for variant in trace(pattern)], graph, erf)
+    assert [program.consumers for program in chosen] == [(("", "Sub"),)]
+    assert listed == ["e"]
 
 
 def test_operand_orders() -> None:

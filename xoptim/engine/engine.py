@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress, groupby
 from time import perf_counter
 
@@ -140,16 +140,17 @@ class Engine:
         total, is_last = 0, True
         for graph in inner_first(self.model):
             rewrites = self._offer(graph, first)
-            if rewrites and not total:
-                is_last = not self._may_match(later)
+            if rewrites and is_last:
+                # A rewrite of one graph adds no nodes to the graphs that were checked before.
+                is_last = not self._may_match(later, [graph] if total else self.model.graphs())
             if not is_last:
                 rewrites += self._follow_changes_in(graph)
             total += rewrites
         return total if is_last else total + self._follow_changes()
 
-    def _may_match(self, patterns: Sequence[PatternOptimization]) -> bool:
-        """Whether there is a node at which one of the patterns may match."""
-        for graph in self.model.graphs():
+    def _may_match(self, patterns: Sequence[PatternOptimization], graphs: Iterable[Graph]) -> bool:
+        """Whether there is a node in some graphs at which one of the patterns may match."""
+        for graph in graphs:
             opset = graph.opsets.get("", 0)
             usable = tuple(pattern for pattern in patterns if self.state.is_usable(pattern, opset))
             if index_of(usable, ()).has_candidates(graph):
@@ -233,6 +234,9 @@ class Rounds:
         self._applier = Applier(graph, state)
         self._strategy = strategy_named(state.options.strategy)
         self._added: list[Node] = []  # by the matches of the current pattern
+        # Number of nodes up to which later patterns match new nodes: `Budgets` counts nodes after a
+        # round, and patterns that double each other's nodes would not come to its end.
+        self._largest = 0
 
     def run(self, index: PatternIndex, nodes: Mapping[Node, int]) -> int:
         """Run a round: collect matches, choose disjoint ones, apply these, clean.
@@ -246,6 +250,7 @@ class Rounds:
         matches, rewrites, start = 0, 0, perf_counter()
         applier.view.notes = {}
         self._added = []
+        self._largest = 2 * len(graph.nodes) + 1000
         for match, is_fresh in self._disjoint_matches(index, nodes, claims):
             replacement = applier.apply(match, is_fresh)
             matches, rewrites = matches + 1, rewrites + (replacement is not None)
@@ -316,7 +321,7 @@ class Rounds:
                     pause = perf_counter()
                     yield match
                     start += perf_counter() - pause
-            if self._added:
+            if self._added and len(graph.nodes) <= self._largest:
                 claimed.difference_update(self._added)
                 released += self._added
                 for later, added in index.later_candidates(graph, self._added, number).items():

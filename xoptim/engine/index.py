@@ -9,6 +9,7 @@ from itertools import groupby
 
 from onnx import TensorProto
 
+from xoptim.catalogue.entries import short
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.match.pattern import CONSTANT, Key, PatternOptimization
@@ -118,6 +119,7 @@ class PatternIndex:
         for _, group in groupby(self.patterns, key=lambda p: (p.phase, p.priority)):
             size = len(list(group))
             self._ends += [len(self._ends) + size] * size
+        self._leaders = _leaders(self.patterns)
         for number, pattern in enumerate(self.patterns):
             anchors = pattern.anchor_keys()
             if not anchors:
@@ -176,12 +178,17 @@ class PatternIndex:
     ) -> dict[int, list[Node]]:
         """The nodes at which to try each pattern after that of a number, in its group of equal
         priority.
+
+        A pattern is not tried where another pattern may match that has to run before it, and has
+        had its turn.
         """
         later = range(number + 1, self._ends[number])
         anchors: defaultdict[int, list[Node]] = defaultdict(list)
         for node in nodes if later else ():
-            for candidate in (*self._numbers_at(graph, node), *self._everywhere):
-                if candidate in later:
+            candidates = {*self._numbers_at(graph, node), *self._everywhere}
+            for candidate in candidates.intersection(later):
+                leaders = candidates.intersection(self._leaders.get(candidate, ()))
+                if not leaders or min(leaders) > number:
                     anchors[candidate].append(node)
         return anchors
 
@@ -195,6 +202,22 @@ class PatternIndex:
         if anchor in self._numbers:
             self._tree(anchor).collect(graph, node, numbers)
         return numbers
+
+
+def _leaders(patterns: Sequence[PatternOptimization]) -> dict[int, set[int]]:
+    """The numbers of the patterns that say that they run before a pattern, or that the pattern says
+    it runs after, by its number.
+    """
+    numbers = {pattern.name(): number for number, pattern in enumerate(patterns)}
+    leaders: defaultdict[int, set[int]] = defaultdict(set)
+    for number, pattern in enumerate(patterns):
+        for word in pattern.before:
+            if (follower := numbers.get(short(word))) is not None:
+                leaders[follower].add(number)
+        for word in pattern.after:
+            if (leader := numbers.get(short(word))) is not None:
+                leaders[number].add(leader)
+    return leaders
 
 
 @lru_cache(maxsize=4096)

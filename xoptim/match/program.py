@@ -139,9 +139,11 @@ def worth_trying(programs: Sequence[Program], graph: Graph, node: Node) -> list[
         program = programs[0]
         if not program.has_path_only and not all(n.is_met(graph, node) for n in program.needs):
             return []
-        return [] if program.consumers and not _is_read_by(program, graph, node) else [program]
+        is_read = not program.consumers or _readers(graph, node).issuperset(program.consumers)
+        return [program] if is_read else []
     key = node.domain, node.op_type
     producers = _operators(filter(None, map(graph.producer, node.input)))
+    readers: set[Key] = set()  # a result may have very many
     are_met: dict[Need, bool] = {}
     chosen: list[Program] = []
     for program in programs:
@@ -156,15 +158,16 @@ def worth_trying(programs: Sequence[Program], graph: Graph, node: Node) -> list[
             if not is_met:
                 break
         else:
-            if not program.consumers or _is_read_by(program, graph, node):
+            if program.consumers and not readers:
+                readers = _readers(graph, node)
+            if readers.issuperset(program.consumers):
                 chosen.append(program)
     return chosen
 
 
-def _is_read_by(program: Program, graph: Graph, node: Node) -> bool:
-    """Whether nodes with the operators of the pattern read the results of the anchor."""
-    readers = _operators(chain.from_iterable(map(graph.consumers, node.output)))
-    return readers.issuperset(program.consumers)
+def _readers(graph: Graph, node: Node) -> set[Key]:
+    """The operators of the nodes that read the results of a node."""
+    return _operators(chain.from_iterable(map(graph.consumers, node.output)))
 
 
 def _operators(nodes: Iterable[Node]) -> set[Key]:
@@ -258,15 +261,24 @@ def literal_key(value: float) -> Key:
     return LITERAL, repr(float(value) + 0.0)
 
 
-def _needs(node: PatternNode) -> tuple[Need, ...]:
+_MAX_NEEDS = 4
+"""Maximal number of levels of needs: the numbers of ways up through a pattern, and up through a
+graph, may double with each level.
+"""
+
+
+def _needs(node: PatternNode, levels: int = _MAX_NEEDS) -> tuple[Need, ...]:
     """The operators that must produce the operands of a pattern node.
 
     The operands of an associative tree may belong to its inner nodes, so they need none.
     """
-    if node.associative and len(node.inputs) > 2:
+    if not levels or (node.associative and len(node.inputs) > 2):
         return ()
     producers = [s.producer for s in node.inputs if s is not None and s.producer is not None]
-    needs = (_need((p.domain, p.op_type), _needs(p)) for p in sorted(producers, key=_frequency))
+    needs = (
+        _need((p.domain, p.op_type), _needs(p, levels - 1))
+        for p in sorted(dict.fromkeys(producers), key=_frequency)
+    )
     return tuple(dict.fromkeys(needs))
 
 

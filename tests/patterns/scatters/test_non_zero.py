@@ -114,3 +114,13 @@ def test_a_mask_of_unknown_size_stays() -> None:
         "y = GatherND(x, i) }"
     )
     assert "GatherND" in types(optimize(model, patterns="NonZeroGather", strict=True))
+
+
+@pytest.mark.parametrize("select", ["Gather", "GatherND"])
+def test_indices_of_an_operator_without_operands_are_no_positions(select: str) -> None:
+    model = parse(
+        "agraph (float[a,4] x) => (float[b,c] y) "
+        f"{{ t = Transpose(x) i = own.Indices() y = {select}(t, i) }}",
+        domains={"own": 1},
+    )
+    assert types(optimize(model, patterns="NonZeroGather", strict=True)) == types(model)
