@@ -131,6 +131,12 @@ def test_new_nodes_wait_for_lower_priorities_before_higher_ones_see_them() -> No
     assert [e.pattern for e in heard if e.kind == "applied"] == ["D", "B", "A"]
 
 
+def test_new_nodes_wait_for_patterns_of_lower_priority_in_the_same_round() -> None:
+    lower = renaming("Log", "Sqrt")
+    patterns = [lower, renaming("Exp", "Log", priority=1), renaming("Log", "Neg", priority=1)]
+    assert types(tuned(chain("Exp"), patterns)) == ["Sqrt"]
+
+
 @pytest.mark.parametrize("later", [[], [renaming("Floor", "Abs", priority=2)]])
 def test_the_last_patterns_leave_the_neighbourhood_to_the_last_look(later: list[Any]) -> None:
     """Nodes near a change are not offered just before all nodes are."""

@@ -193,7 +193,7 @@ class Engine:
     def _round(self, graph: Graph, index: PatternIndex, nodes: Mapping[Node, int]) -> int:
         if not nodes:
             return 0
-        rewrites = self._rounds_of(graph).run(index, nodes)
+        rewrites = self._rounds_of(graph).run(index, nodes, self._index(graph, 0))
         if rewrites and graph.owner is not None:
             learn_results(graph)
             self.state.worklist.add([graph.owner])
@@ -238,11 +238,11 @@ class Rounds:
         # round, and patterns that double each other's nodes would not come to its end.
         self._largest = 0
 
-    def run(self, index: PatternIndex, nodes: Mapping[Node, int]) -> int:
+    def run(self, index: PatternIndex, nodes: Mapping[Node, int], active: PatternIndex) -> int:
         """Run a round: collect matches, choose disjoint ones, apply these, clean.
 
         ``nodes`` are offered to the patterns, with their distances from the nearest change.
-        Returns the number of rewrites.
+        ``active`` is the index of all active patterns. Returns the number of rewrites.
         """
         graph, state, applier, claims = self.graph, self.state, self._applier, Claims()
         self.count += 1
@@ -251,7 +251,7 @@ class Rounds:
         applier.view.notes = {}
         self._added = []
         self._largest = 2 * len(graph.nodes) + 1000
-        for match, is_fresh in self._disjoint_matches(index, nodes, claims):
+        for match, is_fresh in self._disjoint_matches(index, nodes, claims, active):
             replacement = applier.apply(match, is_fresh)
             matches, rewrites = matches + 1, rewrites + (replacement is not None)
             claims.nodes.update(replacement or ())
@@ -277,14 +277,19 @@ class Rounds:
         return rewrites
 
     def _disjoint_matches(
-        self, index: PatternIndex, nodes: Mapping[Node, int], claims: Claims
+        self,
+        index: PatternIndex,
+        nodes: Mapping[Node, int],
+        claims: Claims,
+        active: PatternIndex,
     ) -> Iterator[tuple[MatchResult, bool]]:
         """Matches that do not overlap, each with whether the graph is unchanged since the match.
 
         Under the strategy ``priority``, a match is yielded and applied before the search continues.
         Other strategies compare all matches of the round.
         """
-        matches, is_fresh = self._matches(index, nodes, claims), self._strategy is first_found
+        is_fresh = self._strategy is first_found
+        matches = self._matches(index, nodes, claims, active)
         for match in matches if is_fresh else self._strategy(list(matches)):
             if claims.take(match):
                 yield match, is_fresh
@@ -292,7 +297,11 @@ class Rounds:
                 self._applier.offer_again(match)
 
     def _matches(
-        self, index: PatternIndex, nodes: Mapping[Node, int], claims: Claims
+        self,
+        index: PatternIndex,
+        nodes: Mapping[Node, int],
+        claims: Claims,
+        active: PatternIndex,
     ) -> Iterator[MatchResult]:
         """All matches of a round at unclaimed nodes, in the order of the patterns."""
         graph, state, applier, claimed = self.graph, self.state, self._applier, claims.nodes
@@ -322,9 +331,11 @@ class Rounds:
                     yield match
                     start += perf_counter() - pause
             if self._added and len(graph.nodes) <= self._largest:
-                claimed.difference_update(self._added)
-                released += self._added
-                for later, added in index.later_candidates(graph, self._added, number).items():
+                offers = index.later_candidates(graph, self._added, number)
+                free = self._free_nodes(offers, pattern, active)
+                claimed.difference_update(free)
+                released += free
+                for later, added in offers.items():
                     if later not in candidates:
                         insort(numbers, later)
                     candidates.setdefault(later, []).extend(added)
@@ -333,3 +344,22 @@ class Rounds:
             state.events.send(
                 "tried", pattern.name(), seconds=seconds, count=count, tried=len(anchors)
             )
+
+    def _free_nodes(
+        self,
+        offers: Mapping[int, Sequence[Node]],
+        pattern: PatternOptimization,
+        active: PatternIndex,
+    ) -> list[Node]:
+        """The new nodes that later patterns may match in this round: no pattern of an earlier
+        phase or a lower priority matches there, which would have to come first.
+        """
+        nodes = dict.fromkeys(node for added in offers.values() for node in added)
+        return [
+            node
+            for node in nodes
+            if not any(
+                self._applier.match(earlier, node, [])
+                for earlier in active.earlier_candidates(self.graph, node, pattern)
+            )
+        ]

@@ -115,10 +115,12 @@ class PatternIndex:
         # the largest reach of the patterns of each anchor
         self._farthest: dict[Key, int] = {}
         self._trees: dict[Key, _Paths] = {}  # of the anchors that were looked up so far
-        self._ends: list[int] = []  # for each pattern, the end of its group of equal priority
+        # for each pattern, the first number of its group of equal priority, and the next group's
+        self._groups: list[range] = []
         for _, group in groupby(self.patterns, key=lambda p: (p.phase, p.priority)):
-            size = len(list(group))
-            self._ends += [len(self._ends) + size] * size
+            start, size = len(self._groups), len(list(group))
+            self._groups += [range(start, start + size)] * size
+        self._number_by_name = {pattern.name(): n for n, pattern in enumerate(self.patterns)}
         self._leaders = _leaders(self.patterns)
         for number, pattern in enumerate(self.patterns):
             anchors = pattern.anchor_keys()
@@ -182,7 +184,7 @@ class PatternIndex:
         A pattern is not tried where another pattern may match that has to run before it, and has
         had its turn.
         """
-        later = range(number + 1, self._ends[number])
+        later = range(number + 1, self._groups[number].stop)
         anchors: defaultdict[int, list[Node]] = defaultdict(list)
         for node in nodes if later else ():
             candidates = {*self._numbers_at(graph, node), *self._everywhere}
@@ -192,9 +194,17 @@ class PatternIndex:
                     anchors[candidate].append(node)
         return anchors
 
+    def earlier_candidates(
+        self, graph: Graph, node: Node, pattern: PatternOptimization
+    ) -> list[PatternOptimization]:
+        """The patterns of earlier phases and lower priorities that may match at a node."""
+        start = self._groups[self._number_by_name[pattern.name()]].start
+        numbers = sorted({*self._numbers_at(graph, node), *self._everywhere})
+        return [self.patterns[number] for number in numbers if number < start]
+
     def are_equal(self, first: int, second: int) -> bool:
         """Whether two patterns, by their numbers, are in one group of equal priority."""
-        return self._ends[first] == self._ends[second]
+        return self._groups[first] == self._groups[second]
 
     def _numbers_at(self, graph: Graph, node: Node) -> dict[int, None]:
         numbers: dict[int, None] = {}
