@@ -7,13 +7,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 from typing import Final, TypeAlias
 
 import onnx
 
-from xoptim.catalogue.query import Query
+from xoptim.catalogue.entries import loaded
+from xoptim.catalogue.query import Query, class_of
 from xoptim.catalogue.registry import registry
 from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions
@@ -28,6 +30,7 @@ from xoptim.match.easy import EasyPatternOptimization
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import Rewrite
 from xoptim.targets.placement import PlacedNode, Placement
+from xoptim.targets.tables import table_of
 from xoptim.targets.target import FITTING_SECONDS, Target
 
 MOST_QUESTIONS: Final = 48
@@ -418,7 +421,39 @@ def unfit_for(rewrite: Rewrite | type[Rewrite], target: Target) -> str:
         return reason
     if is_for_others(rewrite, target) and rewrite.family() != _BY_SCHEME:
         return f"it is for {' and '.join(rewrite.providers)} only"
-    return ""
+    return lacking_operator(rewrite, target)
+
+
+def lacking_operator(rewrite: Rewrite | type[Rewrite], target: Target) -> str:
+    """The reason why the table of a target does not fit a pattern: in each example, the pattern
+    writes an operator that is not in the table. Empty where it fits, or where there is no table.
+    """
+    table = table_of(target.name)
+    if table is None:
+        return ""
+    examples = [
+        sorted(labels - table.operators.keys()) for labels in _written_by(class_of(loaded(rewrite)))
+    ]
+    if not examples or not all(examples):
+        return ""
+    return f"it writes {examples[0][0]}, which {target.name} lacks"
+
+
+@cache
+def _written_by(rewrite: type[Rewrite]) -> list[set[str]]:
+    """The operators that a pattern writes in each of its examples, other than those it matches."""
+    return [
+        _operators_in(example.after) - _operators_in(example.before) for example in rewrite.examples
+    ]
+
+
+def _operators_in(text: str) -> set[str]:
+    """The operators of an example without metadata, by their labels."""
+    try:
+        nodes = every_node(onnx.parser.parse_graph(text).node)
+    except onnx.parser.ParseError:
+        return set()
+    return {operator_label(node.op_type, node.domain) for node in nodes}
 
 
 def is_for_others(rewrite: Rewrite | type[Rewrite], target: Target) -> bool:

@@ -14,6 +14,7 @@ from xoptim.graph.sources import Source
 from xoptim.optimizing.plans import VerifyPlan
 from xoptim.precision.options import PrecisionOptions, samples_needed
 from xoptim.preparation.ports import dimensions
+from xoptim.targets.fitting import lacking_operator
 from xoptim.targets.registry import named
 from xoptim.verification.errors import ChoiceError
 from xoptim.workflow.fitting_options import FittingOptions
@@ -47,13 +48,16 @@ def for_target(
     options: OptimizationOptions, target: Target, model: onnx.ModelProto
 ) -> OptimizationOptions:
     """The options of the optimization of a model for a target: its operator set, without the
-    families of patterns that are slower there.
+    families of patterns that are slower there, and without patterns that only write operators that
+    its table lacks.
 
     Where the provider is not installed, the model keeps its operator set: it is unknown whether the
     runtime supports the newer one.
     """
     names = [
-        pattern.name() for pattern in options.scheduled() if pattern.family() in target.families
+        pattern.name()
+        for pattern in options.scheduled()
+        if pattern.family() in target.families or lacking_operator(pattern, target)
     ]
     is_older = (
         isinstance(target.opset, int)
