@@ -238,6 +238,19 @@ class Further:
         if is_tiny and _total(largest) > _total(runs[0]):
             self._add(runs, [planned_at(largest.sizes, plan) for plan in numbers.levels()])
 
+    def few_numbers(
+        self, runs: list[ReferenceRun], models: Collection[SizedModel], *, is_on_gpu: bool
+    ) -> None:
+        """Add a few runs on numbers of other kinds to a model whose runs take longer.
+
+        Without them, a dropped bound that large numbers or NaN reach would be found in small models
+        only. Not for an approximation, whose error is larger where numbers are not moderate.
+        """
+        if self._feeding.options.exactness == "approximate":
+            return
+        numbers = NumberPlans(self._feeding, models, is_tiny=False, is_on_gpu=is_on_gpu)
+        self._add(runs, numbers.few(runs[0].feeds))
+
     def _add(
         self, runs: list[ReferenceRun], plans: Iterable[Planning], limit: int | None = None
     ) -> int:
