@@ -124,7 +124,7 @@ TINY: Final = 1 << 20
 _SMALL: Final = 1 << 22
 """Maximal number of operations of a run at whose sizes further values are run as well."""
 _MAX_INPUTS: Final = 6  # whose values are varied one by one
-_MAX_KEPT: Final = 6  # runs with other values of one operand
+_MAX_KEPT: Final = 10  # runs with other values of one operand
 _MAX_MIXED: Final = 4  # attempts with other values of all operands
 _LARGEST_OPERAND: Final = 1 << 12
 _ROOM: Final = 1 << 27  # operations of a run with room for many strings
