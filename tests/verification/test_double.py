@@ -7,7 +7,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.support import parse
-from xoptim.verification.judging.double import in_doubles, narrow_type, own_constants
+from xoptim.verification import verify_models
+from xoptim.verification.judging.double import in_doubles, narrow_types, own_constants
 from xoptim.verification.runs.protos import Located
 from xoptim.verification.runs.session import Session
 
@@ -247,16 +248,45 @@ def test_types_in_subgraphs_and_attributes() -> None:
     np.testing.assert_allclose(found, [1.5 * tenth + 1, -2.25 * tenth + 1], rtol=1e-15)
 
 
-def test_models_that_compute_in_several_types_are_left_alone() -> None:
+def test_all_types_of_a_model_become_double() -> None:
     mixed = parse(
         "agraph (float[n] x) => (float[n] y) { a = Cast <to = 10> (x) b = Neg(a) "
         "y = Cast <to = 1> (b) }"
     )
-    assert narrow_type(mixed) is None
-    assert in_doubles(mixed, None) is None
-    half = parse("agraph (float16[n] x) => (float16[n] y) { y = Neg(x) }")
-    assert narrow_type(half) == TensorProto.FLOAT16
+    assert narrow_types(mixed) == {TensorProto.FLOAT, TensorProto.FLOAT16}
+    wide = in_doubles(mixed, None)
+    assert wide is not None
+    assert not narrow_types(wide.proto)
+    x = np.array([1 / 3, 1e9])
+    assert np.array_equal(np.asarray(Session(wide.proto).run({"x": x})[0]), -x)
     assert in_doubles(parse("agraph (int64[n] x) => (int64[n] y) { y = Neg(x) }"), None) is None
+
+
+MIXED = """agraph (float16[n,64] x) => (float16[n,64] y) <float k = {1.5}, float wrong = {1.506},
+    float third = {0.5}, float whole = {3}> { f = Cast <to = 1> (x) @ y = Cast <to = 10> (m) }"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "status"),
+    [
+        ("m = Mul(f, k)", "m = Mul(f, wrong)", "different"),
+        ("m = Gelu(f)", 'm = Gelu <approximate = "tanh"> (f)', "different"),
+        ("m = Mul(f, k)", "h = Mul(f, third) m = Mul(h, whole)", "equal"),
+        ("m = Gelu(f)", "g = Gelu(f) h = Cast <to = 10> (g) m = Cast <to = 1> (h)", "equal"),
+    ],
+    ids=["factor", "activation", "two factors", "rounded twice"],
+)
+def test_models_of_several_types_are_compared(before: str, after: str, status: str) -> None:
+    first, second = (parse(MIXED.replace("@", body), 21) for body in (before, after))
+    assert verify_models(first, second).status == status
+
+
+def test_a_cast_that_is_dropped_is_not_taken_for_rounding() -> None:
+    """In float64 there is no difference."""
+    text = """agraph (float[n,64] x) => (float[n,64] y) { h = Cast <to = 10> (x)
+    f = Cast <to = 1> (h) y = Sin(f) }"""
+    dropped = parse(text.replace("Sin(f)", "Sin(x)"))
+    assert verify_models(parse(text), dropped).status == "different"
 
 
 def test_constants_that_only_one_model_has() -> None:

@@ -64,6 +64,17 @@ def bounds(body: str, head: str = HEAD) -> list[tuple[int, list[str] | None]]:
             ),
             [],
         ),
+        # one element is left of four
+        (
+            ("r = Constant <value_floats = [1.0, 0.3, 0.5]> () y = Resize(x, , r)"),
+            [(4, ["seq"])],
+        ),
+        ("r = Constant <value_floats = [1.0, 2.0, 0.5]> () y = Resize(x, , r)", []),
+        # 300 of boxes that overlap are kept
+        (
+            ("b = Slice(x, z1, many, two1) n = NonMaxSuppression(b, b, most) y = Identity(n)"),
+            [(2400, ["seq"])],
+        ),
         # windows of two positions
         ("h = Constant <value_ints = [0, -1, 16]> () y = Reshape(x, h)", [(16, ["batch", "seq"])]),
     ],

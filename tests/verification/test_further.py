@@ -152,3 +152,39 @@ def test_nothing_is_varied_where_all_values_are_given() -> None:
         "agraph (float[n] x) => (float[n] y) { y = Sqrt(x) }", feeds={"x": np.ones(3, np.float32)}
     )
     assert [run.source for run in runs] == ["given"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("y = Clip(x, , high)", "y = Identity(x)"),
+        ("y = Max(x, zero)", "c = Greater(x, zero) y = Where(c, x, zero)"),
+        (
+            "c = Less(x, high) y = Where(c, x, zero)",
+            "c = LessOrEqual(x, high) y = Where(c, x, zero)",
+        ),
+        ("r = Round(x) y = Identity(r)", "a = Add(x, half) y = Floor(a)"),
+    ],
+    ids=["large numbers", "NaN", "a bound", "halves"],
+)
+def test_a_few_other_numbers_are_run_where_runs_take_long(
+    before: str, after: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xoptim.verification.inputs.reference.SHORT", 0)
+    head = """agraph (float[n,64] x) => (float[n,64] y) <float zero = {0}, float half = {0.5},
+    float high = {50}>"""
+    first, second = (parse(f"{head} {{ {body} }}") for body in (before, after))
+    assert verify_models(first, second).status == "different"
+    assert verify_models(first, first).ok
+    assert verify_models(first, second, VerificationOptions(exactness="approximate")).ok
+
+
+def test_few_runs_are_added_where_runs_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """agraph (float[n,4] x) => (float[n,4] y) <float low = {-9}, float high = {50}>
+    { y = Clip(x, low, high) }"""
+    many = runs_of(text)
+    monkeypatch.setattr("xoptim.verification.inputs.reference.SHORT", 0)
+    few = runs_of(text)
+    assert [run.source for run in few].count("far") == 1
+    assert [run.source for run in few].count("odd") == 1
+    assert len(few) < len(many) / 2

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support import parse
 from xoptim import verify
-from xoptim.verification.judging.randomness import random_output
+from xoptim.verification.judging.randomness import may_drop, random_output
 
 RANDOM = {
     "an operator": "r = RandomNormalLike(x) y = Add(x, r)",
@@ -70,3 +70,14 @@ def test_sections() -> None:
     report = verify(model(text), model(text), sections=True)
     assert report.ok
     assert "both models drew" in report.notes[-1]
+
+
+def test_elements_that_a_dropout_drops_are_no_noise() -> None:
+    """Only some values of the ratio drop elements: noise would excuse the difference."""
+    text = """agraph (float[n,4] x, float ratio) => (float[n,4] y) <bool t = {1}>
+    { y = Dropout <seed = 3> (x, ratio, t) }"""
+    original = parse(text)
+    changed = parse(text.replace("Dropout <seed = 3> (x, ratio, t)", "Identity(x)"))
+    assert may_drop(original)
+    assert not may_drop(changed)
+    assert verify(original, changed).status != "equal"

@@ -26,6 +26,7 @@ from tests.verification.wrong import (
     fresh_relations,
     fresh_strings,
     fusions,
+    gates,
     hidden,
     images,
     iterations,
@@ -44,11 +45,14 @@ from tests.verification.wrong import (
     relations,
     right,
     sampling,
+    several_types,
     shapes,
     states,
     tolerance,
     unreached,
+    vectors,
     vocabulary,
+    windows,
 )
 from tests.verification.wrong.case import Pair, Wrong
 
@@ -95,6 +99,10 @@ MODULES: Final[Sequence[ModuleType]] = (
     fresh_bias16,
     fresh_strings,
     fresh_relations,
+    windows,
+    vectors,
+    several_types,
+    gates,
 )
 
 

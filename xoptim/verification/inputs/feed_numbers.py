@@ -14,6 +14,8 @@ _SMALL_INTEGER: Final = 16  # width of the range of free integers of more than 8
 _WIDE_INTEGER: Final = 1 << 11
 # factors; larger ones overflow in too many models
 _WIDE: Final = (8.0, 1.0, -8.0, 0.0, 1.0, 8.0, 1.0, -8.0)
+_BYTE: Final = 8
+_MIN_ROOM: Final = 4  # bytes, one of which is a limit
 _MANTISSA: Final = 24  # bits of the integers that float32 can hold
 _DECADES: Final = 4.0  # far numbers are spread from 10**-4 to 10**4
 _NEAR: Final = 1 / 3  # share of far numbers that are close to landmarks
@@ -158,7 +160,7 @@ def _integers(
     element: int, shape: tuple[int, ...], rng: np.random.Generator, style: Style
 ) -> np.ndarray:
     """Integers in a style: usually all numbers of a type up to 8 bits, small ones of a wider type,
-    negative ones included.
+    negative ones included. One of several bytes is the largest, or every other time the smallest.
     """
     width = bits(element)
     if style.numbers == "ties":
@@ -172,11 +174,13 @@ def _integers(
     reach = 1 << width if width <= 8 else _WIDE_INTEGER if is_wide else _SMALL_INTEGER
     low = -reach // 2 if is_signed_integer(element) else 0
     high = low + reach
-    return (
-        rng.integers(0, min(high, _SMALL_INTEGER), shape)
-        if style.gentle
-        else rng.integers(low, high, shape)
-    )
+    if style.gentle:
+        return rng.integers(0, min(high, _SMALL_INTEGER), shape)
+    numbers = rng.integers(low, high, shape)
+    if width == _BYTE and numbers.size >= _MIN_ROOM:
+        place = rng.integers(numbers.size)
+        numbers.reshape(-1)[place] = low if style.run % 2 else high - 1
+    return numbers
 
 
 def _far_integers(

@@ -124,7 +124,7 @@ TINY: Final = 1 << 20
 _SMALL: Final = 1 << 22
 """Maximal number of operations of a run at whose sizes further values are run as well."""
 _MAX_INPUTS: Final = 6  # whose values are varied one by one
-_MAX_KEPT: Final = 6  # runs with other values of one operand
+_MAX_KEPT: Final = 10  # runs with other values of one operand
 _MAX_MIXED: Final = 4  # attempts with other values of all operands
 _LARGEST_OPERAND: Final = 1 << 12
 _ROOM: Final = 1 << 27  # operations of a run with room for many strings
@@ -237,6 +237,19 @@ class Further:
         largest = max(small, key=_total, default=runs[0])
         if is_tiny and _total(largest) > _total(runs[0]):
             self._add(runs, [planned_at(largest.sizes, plan) for plan in numbers.levels()])
+
+    def few_numbers(
+        self, runs: list[ReferenceRun], models: Collection[SizedModel], *, is_on_gpu: bool
+    ) -> None:
+        """Add a few runs on numbers of other kinds to a model whose runs take longer.
+
+        Without them, a dropped bound that large numbers or NaN reach would be found in small models
+        only. Not for an approximation, whose error is larger where numbers are not moderate.
+        """
+        if self._feeding.options.exactness == "approximate":
+            return
+        numbers = NumberPlans(self._feeding, models, is_tiny=False, is_on_gpu=is_on_gpu)
+        self._add(runs, numbers.few(runs[0].feeds))
 
     def _add(
         self, runs: list[ReferenceRun], plans: Iterable[Planning], limit: int | None = None

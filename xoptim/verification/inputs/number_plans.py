@@ -28,6 +28,7 @@ _MIXING: Final = (
 _RANGES: Final = 12  # runs on very large and very small numbers
 _TIMES: Final = 4  # runs of one kind where a run takes almost no time
 _MAX_LEVELS: Final = 3
+_FEW_LEVELS: Final = 2  # of a model whose runs take longer
 _USUAL_LEVELS: Final = (0.0, 1.0, -1.0)
 _ODD: Final = 3  # numbers that are not finite: NaN and two infinities
 
@@ -52,6 +53,14 @@ class NumberPlans:
         if self._is_tiny:
             plans += self._repeated()
         return [*plans, *self.levels(), *self._odd(usual), *self._ranges()]
+
+    def few(self, usual: Mapping[str, Value]) -> list[Planning]:
+        """At most one plan of each kind, and two levels next to a number that only one model has.
+
+        ``usual`` are the values of the first run.
+        """
+        levels = self.levels()[:_FEW_LEVELS]
+        return [*self._magnitudes()[:1], *self._odd(usual)[:1], *self._ties()[:1], *levels]
 
     def _ranges(self) -> list[Planning]:
         """Very large and very small numbers, where a run takes almost no time.

@@ -15,11 +15,12 @@ _NUMBERS: Final[dict[str, tuple[int, ...]]] = {
     "zero": (1, -1, 2, -2, 5),
     "all": (1, 2, -1, 3, -2),
     "one": (2, -1, 0, 3, 7),
-    "count": (1, 0, 5, 2, 9),
+    "count": (1, 0, 5, -1, 9),
 }
 """For each kind, numbers in place of the number with which every model runs."""
 _FRACTIONS: Final = (0.5, 1.5, 2.0, 3.0)
 """Numbers for an operand of floats, such as the scales of a Resize."""
+_MAX_CODED: Final = 16  # elements that are told apart
 _MAX_SINGLE_CHANGES: Final = 4  # elements that are changed one by one
 
 
@@ -49,13 +50,29 @@ def _alternatives(kind: ValueKind, element: int, usual: np.ndarray) -> Iterator[
         yield from _targets(usual)
     else:
         numbers = _FRACTIONS if is_float(element) else _NUMBERS.get(kind, ())
-        yield from (np.full(usual.shape, number) for number in numbers)
+        yield from (np.full(usual.shape, number) for number in numbers[:1])
+        yield from (_coded(usual, bit, numbers[0]) for bit in range(_bits(usual)) if numbers)
+        yield from (np.full(usual.shape, number) for number in numbers[1:])
         if 1 < usual.size <= _MAX_SINGLE_CHANGES:
             yield from (
                 _with_one_changed(usual, place, number)
                 for number in numbers[:2]
                 for place in range(usual.size)
             )
+
+
+def _bits(usual: np.ndarray) -> int:
+    """The binary digits that number the elements from 1; none for one element or for many."""
+    return usual.size.bit_length() if 1 < usual.size <= _MAX_CODED else 0
+
+
+def _coded(usual: np.ndarray, bit: int, number: float) -> np.ndarray:
+    """The usual values, but for the elements whose number, from 1, has a binary digit of 1.
+
+    Over all digits, any two elements differ: such as the amounts of a Pad at both ends of an axis.
+    """
+    is_changed = (np.arange(1, usual.size + 1) >> bit & 1).reshape(usual.shape) == 1
+    return np.where(is_changed, number, usual)
 
 
 def _with_one_changed(usual: np.ndarray, place: int, number: float) -> np.ndarray:

@@ -188,6 +188,8 @@ class Search:
             if models is not None:
                 further.masks(runs)
                 further.conditions(runs, self._sized, self._base_dir, is_tiny=is_tiny)
+            elif self._options.is_by_type:
+                further.few_numbers(runs, self._models(), is_on_gpu=self._is_on_gpu)
         objection = "" if self.is_short else self._objection_to_counting(runs)
         self.coverage = further.branches(
             runs, self._base_dir, is_short=is_varied, objection=objection

@@ -18,6 +18,7 @@ from xoptim.verification.inputs.sized import SizedModel
 
 _SMALL: Final = 1024  # most elements of a constant that is read
 _POSITIONS: Final = 4  # most positions of an axis this many times as long as a limit exceed it
+_OVERLAPPING: Final = 8  # this many boxes for each one that a node keeps
 _MAX_SIZE: Final = 1 << 16  # beyond, a number means "all", or an axis is too long to be tried
 _ANY: Final = frozenset({"?"})
 """A symbol that belongs to no input: the size is unknown."""
@@ -131,6 +132,10 @@ class _BoundSearch:
             yield from self._sliced(graph, node)
         elif node.op_type in ("Reshape", "TopK", "Trilu") and not node.domain:
             yield from _shaped(graph, node)
+        elif node.op_type == "Resize" and not node.domain:
+            yield from _shrunk(graph, node)
+        elif node.op_type == "NonMaxSuppression" and not node.domain:
+            yield from _selected(graph, node)
         elif node.op_type in _COMPARING and not node.domain:
             constants = (_numbers(graph, name) for name in node.input)
             yield from (
@@ -220,6 +225,25 @@ def _shaped(graph: Graph, node: Node) -> _Numbers:
     old, new = ([dim for dim in shape or () if isinstance(dim, int)] for shape in (before, after))
     if _fixed(before) != _fixed(after):  # otherwise no dynamic axis is cut
         yield from ((size, symbols) for size in new if size not in old)
+
+
+def _shrunk(graph: Graph, node: Node) -> _Numbers:
+    """The size of each open axis that a node makes smaller of which one element is left."""
+    shape = graph.info_of(node.input[0]).shape or ()
+    scales = _numbers(graph, node.input[2] if len(node.input) > 2 else "")
+    axes = node.attribute.get("axes") or range(len(shape))
+    for axis, scale in zip(axes, scales, strict=False):
+        length = _length(shape, axis)
+        if length is not None and 0 < scale < 1:
+            yield math.ceil(1 / scale), _symbols([length])
+
+
+def _selected(graph: Graph, node: Node) -> _Numbers:
+    """Numbers of boxes of which a node keeps some, most of which overlap."""
+    length = _length(graph.info_of(node.input[0]).shape, 1)
+    if length is not None:
+        numbers = _numbers(graph, node.input[2] if len(node.input) > 2 else "")
+        yield from ((_OVERLAPPING * int(number), _symbols([length])) for number in numbers)
 
 
 def _fixed(shape: Shape | None) -> int | None:

@@ -4,7 +4,8 @@ difference.
 An element differs if the models disagree on it twice: in float64 by more than their own constants
 explain (a folded constant was rounded once), and in their own type by more than the last bits.
 Other differences are rounding if the result is about as close to its value in float64 as the result
-of the original is.
+of the original is. Not so for models of several types: a cast that was dropped makes no difference
+in float64.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from xoptim.verification.judging.double import (
     NARROW,
     DoubleModel,
     in_doubles,
-    narrow_type,
+    narrow_types,
     own_constants,
 )
 from xoptim.verification.judging.noise import HOPELESS, move_one_ulp, noisy_graph
@@ -78,10 +79,12 @@ class Arbiter:
         self._original: Session | None = None  # in its own type, loaded when it is needed
         self._noisy_sessions: dict[int, tuple[Session, dict[str, np.ndarray]]] = {}
         self._wide: type = np.float64
+        types = [narrow_types(model.proto) for model in (original, other)]
+        self._is_mixed = len(types[0] | types[1]) > 1
         try:
             self._open(original, other, TensorProto.DOUBLE)
         except LoadError:
-            if {narrow_type(model.proto) for model in (original, other)} - _HALVES:
+            if self._is_mixed or types[0] - _HALVES:
                 raise
             self._wide = np.float32
             self._open(original, other, TensorProto.FLOAT)
@@ -115,7 +118,10 @@ class Arbiter:
                     np.asarray(value).reshape(-1) for value in (*narrow, wide[0][at], wide[1][at])
                 ]
                 output = _Output(arrays, rules)
-                if run.source == "range":
+                if self._is_mixed:
+                    difference = self._finding(output, at, run, feeds, wide).difference
+                    findings[port.name] = Finding(difference if run.source != "range" else "")
+                elif run.source == "range":
                     findings[port.name] = output.in_range()
                 else:
                     findings[port.name] = self._finding(output, at, run, feeds, wide)
@@ -397,7 +403,7 @@ def _prepared(model: Located) -> Located:
 def _in_doubles(model: Located, constants: Mapping[str, np.ndarray], wide: int) -> DoubleModel:
     double = in_doubles(model.proto, model.base_dir, constants.keys(), wide)
     if double is None:
-        raise LoadError("it computes in several types")
+        raise LoadError("it computes in double, or its operator set is too old")
     return double
 
 

@@ -1,6 +1,6 @@
 """Models in float64, where two that differ by rounding alone agree to many more digits.
 
-All tensors, types and casts of the one narrow type that a model computes in become double.
+All tensors, types and casts of the narrow types that a model computes in become double.
 Operators without a kernel for double become local functions of operators that have one.
 """
 
@@ -60,29 +60,29 @@ def in_doubles(
 ) -> DoubleModel | None:
     """A copy of a model that computes in double.
 
-    ``None`` when it computes in several narrow types or in none, or its opset is before 13.
+    ``None`` when it computes in no narrow type, or its opset is before 13.
 
     ``open_constants`` are constants of the main graph that become inputs, with the constants as
     defaults. ``wide`` may be float32, in which all operators have kernels, for a model of 16 bits.
     """
-    narrow = narrow_type(model)
-    if narrow == wide:
-        return None
-    if narrow is None or any(
-        o.domain in ("", "ai.onnx") and o.version < _MIN_OPSET for o in model.opset_import
+    narrow = narrow_types(model)
+    if (
+        not narrow
+        or wide in narrow
+        or any(o.domain in ("", "ai.onnx") and o.version < _MIN_OPSET for o in model.opset_import)
     ):
         return None
     large = large_tensors(model, _LARGE)
     weights = {
         tensor.name: _wide_array(tensor, base_dir, narrow, wide)
         for tensor in model.graph.initializer
-        if is_external(tensor) or (tensor.name in large and tensor.data_type == narrow)
+        if is_external(tensor) or (tensor.name in large and tensor.data_type in narrow)
     }
     copy = light_copy(model, weights.keys())
     copy.ir_version = max(copy.ir_version, FUNCTIONS_SINCE)
     _store_constants(copy.graph)
     for tensor in copy.graph.initializer:
-        if tensor.name in weights and tensor.data_type == narrow:
+        if tensor.name in weights and tensor.data_type in narrow:
             tensor.data_type = wide
     # inner graphs first: a split graph has copies of its nodes
     if wide == TensorProto.DOUBLE:
@@ -103,9 +103,11 @@ def in_doubles(
     return DoubleModel(copy, weights)
 
 
-def _wide_array(tensor: TensorProto, base_dir: Path | None, narrow: int, wide: int) -> np.ndarray:
+def _wide_array(
+    tensor: TensorProto, base_dir: Path | None, narrow: Collection[int], wide: int
+) -> np.ndarray:
     array = tensor_array(tensor, base_dir)
-    return _widened(array, wide) if tensor.data_type == narrow else array
+    return _widened(array, wide) if tensor.data_type in narrow else array
 
 
 def _widened(array: np.ndarray, wide: int) -> np.ndarray:
@@ -119,11 +121,9 @@ def _widened(array: np.ndarray, wide: int) -> np.ndarray:
     return np.where(np.abs(numbers) == largest, np.sign(numbers) * np.finfo(dtype).max, numbers)
 
 
-def narrow_type(model: onnx.ModelProto) -> int | None:
-    """The one type below double in which a model computes; ``None`` if several or none."""
-    elements = element_types(model)
-    narrow = [element for element in NARROW if element in elements]
-    return narrow[0] if len(narrow) == 1 else None
+def narrow_types(model: onnx.ModelProto) -> frozenset[int]:
+    """The types below double in which a model computes."""
+    return frozenset(NARROW).intersection(element_types(model))
 
 
 def own_constants(model: Located, other: Located) -> dict[str, np.ndarray]:
@@ -229,7 +229,9 @@ def _function_graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
         yield from inner_graphs(function.node)
 
 
-def _widen_graph(graph: onnx.GraphProto, narrow: int, wide: int, base_dir: Path | None) -> None:
+def _widen_graph(
+    graph: onnx.GraphProto, narrow: Collection[int], wide: int, base_dir: Path | None
+) -> None:
     del graph.value_info[:]
     for value in (*graph.input, *graph.output):
         _widen_type(value.type, narrow, wide)
@@ -237,32 +239,34 @@ def _widen_graph(graph: onnx.GraphProto, narrow: int, wide: int, base_dir: Path 
         _widen_tensor(tensor, narrow, wide, base_dir)
 
 
-def _widen_type(kind: onnx.TypeProto, narrow: int, wide: int) -> None:
+def _widen_type(kind: onnx.TypeProto, narrow: Collection[int], wide: int) -> None:
     field = kind.WhichOneof("value")
-    if field == "tensor_type" and kind.tensor_type.elem_type == narrow:
+    if field == "tensor_type" and kind.tensor_type.elem_type in narrow:
         kind.tensor_type.elem_type = wide
     elif field in ("sequence_type", "optional_type"):
         _widen_type(getattr(kind, field).elem_type, narrow, wide)
 
 
-def _widen_tensor(tensor: TensorProto, narrow: int, wide: int, base_dir: Path | None) -> None:
-    if tensor.data_type == narrow:
+def _widen_tensor(
+    tensor: TensorProto, narrow: Collection[int], wide: int, base_dir: Path | None
+) -> None:
+    if tensor.data_type in narrow:
         name, array = tensor.name, tensor_array(tensor, base_dir)
         tensor.CopyFrom(numpy_helper.from_array(_widened(array, wide), name))
 
 
-def _widen_node(node: NodeProto, narrow: int, wide: int, base_dir: Path | None) -> None:
+def _widen_node(node: NodeProto, narrow: Collection[int], wide: int, base_dir: Path | None) -> None:
     stored = _stored(node)
-    if stored is not None and stored.data_type == narrow:
+    if stored is not None and stored.data_type in narrow:
         _widen_tensor(stored, narrow, wide, base_dir)
         node.attribute[0].CopyFrom(helper.make_attribute("value", stored))
         return
     for attribute in node.attribute:
         if attribute.type == AttributeProto.TENSOR:
             _widen_tensor(attribute.t, narrow, wide, base_dir)
-        elif attribute.name in TYPE_ATTRIBUTES and attribute.i == narrow:
+        elif attribute.name in TYPE_ATTRIBUTES and attribute.i in narrow:
             attribute.i = wide
-    if node.op_type == "ConstantOfShape" and not node.attribute and narrow == TensorProto.FLOAT:
+    if node.op_type == "ConstantOfShape" and not node.attribute and TensorProto.FLOAT in narrow:
         node.attribute.append(helper.make_attribute("value", numpy_helper.from_array(np.zeros(1))))
 
 

@@ -23,7 +23,7 @@ from xoptim.verification.judging.compare import Comparison
 from xoptim.verification.judging.error_bins import ErrorBin, add_bins, explains
 from xoptim.verification.judging.evidence import hollow_reason
 from xoptim.verification.judging.noise import HOPELESS, NoisyModel
-from xoptim.verification.judging.randomness import unseeded_operator
+from xoptim.verification.judging.randomness import may_drop, unseeded_operator
 from xoptim.verification.judging.report import (
     Cause,
     Noise,
@@ -360,7 +360,9 @@ class Judge:
         """The report after all runs."""
         broken = [i for i, run in enumerate(self.runs) if not run.is_accepted()]
         unsteady = unseeded_operator(reference.proto) if broken else ""
-        if broken and not unsteady and self._options.considers_noise:
+        # a Dropout that drops others each time would look as if it were sensitive to rounding
+        is_steady = not unsteady and not may_drop(reference.proto)
+        if broken and is_steady and self._options.considers_noise:
             self._measure_noise(reference, broken)
         # Measuring the noise loads the original once more, and explains most differences. Only if
         # some remain, the original is loaded again, to see whether it repeats its results.

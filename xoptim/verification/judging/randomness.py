@@ -9,6 +9,7 @@ from xoptim.facts.protos import every_node, proto_reads, standard_domain
 from xoptim.operators.registry import Trait, operators_with
 
 _RANDOM: Final = operators_with(Trait.RANDOM)
+_TRAINING: Final = 2  # the operand that says whether a Dropout is in training
 _MEASURES: Final = operators_with(Trait.MEASURES)
 _Functions: TypeAlias = Mapping[tuple[str, str], Sequence[onnx.NodeProto]]
 
@@ -20,6 +21,14 @@ def unseeded_operator(model: onnx.ModelProto) -> str:
     """
     nodes = (*model.graph.node, *(node for function in model.functions for node in function.node))
     return _unseeded(nodes, {})
+
+
+def may_drop(model: onnx.ModelProto) -> bool:
+    """Whether a Dropout may drop elements at random: one with an operand that says so."""
+    nodes = (*model.graph.node, *(node for function in model.functions for node in function.node))
+    return any(
+        node.op_type == "Dropout" and any(node.input[_TRAINING:]) for node in every_node(nodes)
+    )
 
 
 def random_output(model: onnx.ModelProto) -> str:
