@@ -11,6 +11,7 @@ from click.shell_completion import CompletionItem
 
 import xoptim
 from xoptim import (
+    ModelPass,
     PatternOptimization,
     Query,
     Rewrite,
@@ -241,3 +242,8 @@ def idle_includes(words: Sequence[str], applied: Mapping[str, int]) -> list[str]
     names = registry().names()
     short = (word.removesuffix("Pattern") for word in words)
     return [name for name in short if name in names and not applied.get(name)]
+
+
+def is_pass(name: str) -> bool:
+    """Whether a name is that of a pass, which cannot be explained at single nodes."""
+    return any(issubclass(kind, ModelPass) for kind in resolve(name))

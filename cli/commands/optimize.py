@@ -50,7 +50,7 @@ from ..options import (
 from ..pipeline import Weights, drafted, page_of, protect_weights, verdict, writer
 from ..preparation import Changes, assume_from_model_option, assume_option, assumes_by_settings
 from ..progress import Progress
-from ..selection import SelectionWithRules, idle_includes
+from ..selection import SelectionWithRules, idle_includes, is_pass
 from ..settings import used_settings
 from ..startup import StartupFile, check_startup
 from ..summary import Summary, print_summary
@@ -343,8 +343,8 @@ def _warn(outcome: Outcome, included: Sequence[str]) -> None:
     if outcome.unmeasured is not None:
         say(f"xopt: warning: not measured: {outcome.unmeasured}", err=True)
     for name in idle_includes(included, outcome.report.applied):
-        hint = f"`xopt explain MODEL {name}` says why"
-        say(f"xopt: warning: {Advice('include', name)} applied nowhere; {hint}", err=True)
+        hint = "" if is_pass(name) else f"; `xopt explain MODEL {name}` says why"
+        say(f"xopt: warning: {Advice('include', name)} applied nowhere{hint}", err=True)
 
 
 def _for_genai(choices: Choices, folder: Path, model: Path) -> Choices:

@@ -13,6 +13,7 @@ from xoptim import PatternOptimization, database, installed_patterns, register, 
 from xoptim.api.whole_model import GlobalRewriter
 from xoptim.catalogue.discovery import InstalledPattern
 from xoptim.catalogue.entries import warn_once
+from xoptim.cli.selection import is_pass
 
 
 def listed(xopt: Xopt, *words: str) -> list[str]:
@@ -140,6 +141,11 @@ def test_status_and_former_names_are_spoken_of(xopt: Xopt) -> None:
     assert xopt("model.onnx", "-q", "--drop", "Entire", *ONLY).warnings == [renamed]
     both = xopt("model.onnx", "-q", "--drop", "Entire", "--include", "Late", *ONLY)
     assert both.warnings == [idle], "the status is said once"
+
+
+def test_only_patterns_are_explained_at_nodes() -> None:
+    assert is_pass("ShapeArithmetic")
+    assert not is_pass("TransposeTranspose")
 
 
 # ---------------------------------------------------------------- what is listed

@@ -320,6 +320,22 @@ def test_patterns_that_are_dropped_for_a_target() -> None:
     assert unfit_for(found["SkipLayerNormalization"], named("cuda")) == ""
 
 
+def test_patterns_that_write_what_a_table_lacks() -> None:
+    patterns = {pattern.name(): pattern for pattern in resolve("all")}
+    for name, lacking, having in (
+        ("GeluErf", "nnapi", "webnn"),
+        ("LayerNormalization", "nnapi", "coreml"),
+        ("LogSoftmaxExp", "webnn", "onnx"),
+        ("StridedSlicesSpaceToDepth", "coreml", "onnx"),
+    ):
+        assert lacking in unfit_for(patterns[name], named(lacking)), name
+        assert unfit_for(patterns[name], named(having)) == "", name
+    # It writes Squeeze in some examples only.
+    assert unfit_for(patterns["ShapeBasedReshape"], named("nnapi")) == ""
+    # A provider is asked, in place of a table.
+    assert unfit_for(patterns["GeluErf"], named("openvino")) == ""
+
+
 @needs("qnn")
 def test_a_mask_that_qnn_does_not_compile() -> None:
     text = (

@@ -156,6 +156,20 @@ def test_a_pattern_that_is_slower_there_is_named(xopt: Xopt, fake: _Fake) -> Non
     assert (unfit["pattern"], unfit["count"]) == ("LayerNormalizationRow", 1)
 
 
+def test_a_fusion_into_what_the_target_lacks_is_not_used(xopt: Xopt) -> None:
+    """Of a GELU, all but Erf runs there; as one operator, nothing would."""
+    write(
+        "agraph (float[2,8] x) => (float[2,8] y) <float r = {1.41421356}, float one = {1}, "
+        "float h = {0.5}> { a = Div(x, r) e = Erf(a) f = Add(e, one) g = Mul(x, f) y = Mul(g, h) }",
+        opset=20,
+    )
+    outcome = xopt("model.onnx", "--target", "nnapi")
+    assert "4 of 5 nodes" in outcome.summary["placement"]
+    assert outcome.summary["not applied"] == "GeluErf 1: it writes Gelu, which nnapi lacks"
+    outcome = xopt("model.onnx", "--target", "webnn", "-o", "other.onnx")
+    assert "1 of 1 node" in outcome.summary["placement"]
+
+
 def test_a_conversion_that_nobody_asked_for_names_the_target(xopt: Xopt) -> None:
     write(MATMUL)
     outcome = xopt("model.onnx", "--target", "coreml")
