@@ -42,6 +42,7 @@ class ShapeConcatPattern(PatternOptimization):
         "Min",
     )
     min_opset = 15
+    priority = 1  # after the removal of chains that nothing reads any longer
     radius = 6
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import compress, groupby
 from time import perf_counter
 
@@ -193,7 +194,7 @@ class Engine:
     def _round(self, graph: Graph, index: PatternIndex, nodes: Mapping[Node, int]) -> int:
         if not nodes:
             return 0
-        rewrites = self._rounds_of(graph).run(index, nodes, self._index(graph, 0))
+        rewrites = self._rounds_of(graph).run(index, nodes, partial(self._index, graph, 0))
         if rewrites and graph.owner is not None:
             learn_results(graph)
             self.state.worklist.add([graph.owner])
@@ -238,11 +239,16 @@ class Rounds:
         # round, and patterns that double each other's nodes would not come to its end.
         self._largest = 0
 
-    def run(self, index: PatternIndex, nodes: Mapping[Node, int], active: PatternIndex) -> int:
+    def run(
+        self,
+        index: PatternIndex,
+        nodes: Mapping[Node, int],
+        active: Callable[[], PatternIndex],
+    ) -> int:
         """Run a round: collect matches, choose disjoint ones, apply these, clean.
 
         ``nodes`` are offered to the patterns, with their distances from the nearest change.
-        ``active`` is the index of all active patterns. Returns the number of rewrites.
+        ``active`` makes the index of all active patterns. Returns the number of rewrites.
         """
         graph, state, applier, claims = self.graph, self.state, self._applier, Claims()
         self.count += 1
@@ -281,7 +287,7 @@ class Rounds:
         index: PatternIndex,
         nodes: Mapping[Node, int],
         claims: Claims,
-        active: PatternIndex,
+        active: Callable[[], PatternIndex],
     ) -> Iterator[tuple[MatchResult, bool]]:
         """Matches that do not overlap, each with whether the graph is unchanged since the match.
 
@@ -301,7 +307,7 @@ class Rounds:
         index: PatternIndex,
         nodes: Mapping[Node, int],
         claims: Claims,
-        active: PatternIndex,
+        active: Callable[[], PatternIndex],
     ) -> Iterator[MatchResult]:
         """All matches of a round at unclaimed nodes, in the order of the patterns."""
         graph, state, applier, claimed = self.graph, self.state, self._applier, claims.nodes
@@ -349,7 +355,7 @@ class Rounds:
         self,
         offers: Mapping[int, Sequence[Node]],
         pattern: PatternOptimization,
-        active: PatternIndex,
+        active: Callable[[], PatternIndex],
     ) -> list[Node]:
         """The new nodes that later patterns may match in this round: no pattern of an earlier
         phase or a lower priority matches there, which would have to come first.
@@ -360,6 +366,6 @@ class Rounds:
             for node in nodes
             if not any(
                 self._applier.match(earlier, node, [])
-                for earlier in active.earlier_candidates(self.graph, node, pattern)
+                for earlier in active().earlier_candidates(self.graph, node, pattern)
             )
         ]

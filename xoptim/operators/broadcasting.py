@@ -324,8 +324,16 @@ def _valued(ctx: NodeContext, dtype: int, shape: Shape | None, rule: Rule) -> In
 
 @shapes("PRelu", operands=(0, 1))
 def prelu(ctx: NodeContext, x: Shape | None, slope: Shape | None) -> Shape | None:
-    """The standard broadcasts the slope to the first operand; onnxruntime broadcasts both ways."""
-    return broadcast_shapes(x, slope) if ctx.opset >= 7 else x
+    """The standard broadcasts the slope to the first operand; onnxruntime broadcasts both ways.
+
+    Before operator set 7, there is one slope for each channel, or one for all.
+    """
+    if ctx.opset >= 7:
+        return broadcast_shapes(x, slope)
+    if x is None or len(x) < 2 or slope is None or len(slope) != 1:
+        return x
+    is_for_channels = isinstance(slope[0], int) and slope[0] > 1
+    return (x[0], slope[0], *x[2:]) if is_for_channels and not isinstance(x[1], int) else x
 
 
 # pairs of numbers on the last axis

@@ -141,6 +141,8 @@ def test_other_binary_operators() -> None:
     check("PRelu", [tensor("n", 3, 2), tensor(3, 1)])
     check("PRelu", [tensor("n", 3, 2), tensor(3, 1)], opset=7)
     assert infer("PRelu", [tensor("n", 3, 2), tensor(3)], opset=6) == [tensor("n", 3, 2)]
+    assert infer("PRelu", [tensor("n", "c", 2), tensor(3)], opset=6) == [tensor("n", 3, 2)]
+    assert infer("PRelu", [tensor("n", "c", 2), tensor(1)], opset=6) == [tensor("n", "c", 2)]
     (stretched,) = check("PRelu", [tensor(1, 2), tensor(3, 2)], strict=False)
     assert stretched.shape == (3, 2), "onnxruntime broadcasts both ways"
     check("Pow", [tensor("n", 3), tensor(1, dtype=I64)], opset=12)
