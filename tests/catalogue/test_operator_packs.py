@@ -4,7 +4,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from xoptim import PatternError, UnknownPatternError, use_operators
+from xoptim import PatternError, UnknownPatternError, select, use_operators
 from xoptim.catalogue import discovery
 from xoptim.operators.registry import operator_of
 
@@ -44,6 +44,12 @@ def test_no_pack() -> None:
     with pytest.raises(UnknownPatternError) as caught:
         use_operators("acne")
     assert str(caught.value) == message
+
+
+def test_a_pack_of_operators_is_no_selection() -> None:
+    with pytest.raises(UnknownPatternError, match="'acme' has operators") as caught:
+        select("default+acme")
+    assert 'use_operators("acme")' in str(caught.value)
 
 
 @pytest.mark.parametrize(

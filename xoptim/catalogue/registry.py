@@ -8,7 +8,13 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import TypeVar
 
-from xoptim.catalogue.discovery import InstalledPattern, installed, installed_patterns, use_pack
+from xoptim.catalogue.discovery import (
+    InstalledPattern,
+    installed,
+    installed_patterns,
+    operator_packs,
+    use_pack,
+)
 from xoptim.catalogue.entries import (
     POSITIONS,
     PRESETS,
@@ -23,6 +29,7 @@ from xoptim.catalogue.entries import (
     warn_once,
 )
 from xoptim.catalogue.query import Item, Name, Query, Word, class_of
+from xoptim.facts.advice import Advice
 from xoptim.facts.errors import UnknownPatternError
 from xoptim.match.pack_definitions import definition_patterns
 from xoptim.match.pattern import PatternOptimization
@@ -234,6 +241,9 @@ class _Index:
                 return table[key]
         entries = self.former.get(key_name)
         if not entries:
+            if not is_name and word in operator_packs():
+                advice = Advice("pack", word, "uses them")
+                raise UnknownPatternError(f"pack {word!r} has operators, no patterns; {advice}")
             candidates = {*instances, *self.names, *words}
             raise UnknownPatternError(unknown(word, candidates, name.where, is_name=is_name))
         new_names = " and ".join(repr(entry.name) for entry in entries)
