@@ -8,7 +8,7 @@ import onnx
 
 from tests.plugged import needs
 from tests.support import parse, run, types
-from xoptim import resolve
+from xoptim import Example, PatternOptimization, resolve
 from xoptim.facts.protos import every_node
 from xoptim.targets import PlacedNode, Placement, named, place, smallest_failing
 from xoptim.targets.fitting import (
@@ -334,6 +334,21 @@ def test_patterns_that_write_what_a_table_lacks() -> None:
     assert unfit_for(patterns["ShapeBasedReshape"], named("nnapi")) == ""
     # A provider is asked, in place of a table.
     assert unfit_for(patterns["GeluErf"], named("openvino")) == ""
+
+
+def test_examples_with_metadata_do_not_say_what_a_pattern_writes() -> None:
+    graph = "agraph (float[2] x) => (float[2] y)"
+
+    class PlainPattern(PatternOptimization):
+        examples = Example.only(f"{graph} {{ y = Neg(x) }}", f"{graph} {{ y = Gelu(x) }}")
+
+    class NotedPattern(PatternOptimization):
+        examples = Example.only(
+            f'<metadata_props: ["k" : "v"]> {graph} {{ y = Neg(x) }}', f"{graph} {{ y = Gelu(x) }}"
+        )
+
+    assert "Gelu" in unfit_for(PlainPattern, named("nnapi"))
+    assert unfit_for(NotedPattern, named("nnapi")) == ""
 
 
 @needs("qnn")

@@ -266,7 +266,7 @@ def may_match(model: Model, patterns: list[PatternOptimization]) -> bool:
     condition.
     """
     index = index_of(tuple(p for p in patterns if defect_of(p) is None), ())
-    return any(index.candidates(graph, index.anchors_in(graph)) for graph in model.graphs())
+    return any(map(index.has_candidates, model.graphs()))
 
 
 MOST_NODES: Final = 5000

@@ -194,7 +194,7 @@ class Engine:
     def _round(self, graph: Graph, index: PatternIndex, nodes: Mapping[Node, int]) -> int:
         if not nodes:
             return 0
-        rewrites = self._rounds_of(graph).run(index, nodes, partial(self._index, graph, 0))
+        rewrites = self._rounds_of(graph).run(index, nodes)
         if rewrites and graph.owner is not None:
             learn_results(graph)
             self.state.worklist.add([graph.owner])
@@ -206,7 +206,7 @@ class Engine:
 
     def _rounds_of(self, graph: Graph) -> Rounds:
         if graph not in self._rounds:
-            self._rounds[graph] = Rounds(graph, self.state)
+            self._rounds[graph] = Rounds(graph, self.state, partial(self._index, graph, 0))
         return self._rounds[graph]
 
     def _index(self, graph: Graph, first: int) -> PatternIndex:
@@ -228,9 +228,12 @@ class Engine:
 class Rounds:
     """Rounds of matching and rewriting in one graph."""
 
-    def __init__(self, graph: Graph, state: State) -> None:
+    def __init__(
+        self, graph: Graph, state: State, active_index: Callable[[], PatternIndex]
+    ) -> None:
         self.graph = graph
         self.state = state
+        self._active_index = active_index  # the index of all patterns that are active now
         self.count = 0  # number of rounds so far
         self._applier = Applier(graph, state)
         self._strategy = strategy_named(state.options.strategy)
@@ -239,16 +242,11 @@ class Rounds:
         # round, and patterns that double each other's nodes would not come to its end.
         self._largest = 0
 
-    def run(
-        self,
-        index: PatternIndex,
-        nodes: Mapping[Node, int],
-        active: Callable[[], PatternIndex],
-    ) -> int:
+    def run(self, index: PatternIndex, nodes: Mapping[Node, int]) -> int:
         """Run a round: collect matches, choose disjoint ones, apply these, clean.
 
         ``nodes`` are offered to the patterns, with their distances from the nearest change.
-        ``active`` makes the index of all active patterns. Returns the number of rewrites.
+        Returns the number of rewrites.
         """
         graph, state, applier, claims = self.graph, self.state, self._applier, Claims()
         self.count += 1
@@ -257,7 +255,7 @@ class Rounds:
         applier.view.notes = {}
         self._added = []
         self._largest = 2 * len(graph.nodes) + 1000
-        for match, is_fresh in self._disjoint_matches(index, nodes, claims, active):
+        for match, is_fresh in self._disjoint_matches(index, nodes, claims):
             replacement = applier.apply(match, is_fresh)
             matches, rewrites = matches + 1, rewrites + (replacement is not None)
             claims.nodes.update(replacement or ())
@@ -283,19 +281,14 @@ class Rounds:
         return rewrites
 
     def _disjoint_matches(
-        self,
-        index: PatternIndex,
-        nodes: Mapping[Node, int],
-        claims: Claims,
-        active: Callable[[], PatternIndex],
+        self, index: PatternIndex, nodes: Mapping[Node, int], claims: Claims
     ) -> Iterator[tuple[MatchResult, bool]]:
         """Matches that do not overlap, each with whether the graph is unchanged since the match.
 
         Under the strategy ``priority``, a match is yielded and applied before the search continues.
         Other strategies compare all matches of the round.
         """
-        is_fresh = self._strategy is first_found
-        matches = self._matches(index, nodes, claims, active)
+        matches, is_fresh = self._matches(index, nodes, claims), self._strategy is first_found
         for match in matches if is_fresh else self._strategy(list(matches)):
             if claims.take(match):
                 yield match, is_fresh
@@ -303,11 +296,7 @@ class Rounds:
                 self._applier.offer_again(match)
 
     def _matches(
-        self,
-        index: PatternIndex,
-        nodes: Mapping[Node, int],
-        claims: Claims,
-        active: Callable[[], PatternIndex],
+        self, index: PatternIndex, nodes: Mapping[Node, int], claims: Claims
     ) -> Iterator[MatchResult]:
         """All matches of a round at unclaimed nodes, in the order of the patterns."""
         graph, state, applier, claimed = self.graph, self.state, self._applier, claims.nodes
@@ -338,7 +327,7 @@ class Rounds:
                     start += perf_counter() - pause
             if self._added and len(graph.nodes) <= self._largest:
                 offers = index.later_candidates(graph, self._added, number)
-                free = self._free_nodes(offers, pattern, active)
+                free = self._free_nodes(offers, pattern)
                 claimed.difference_update(free)
                 released += free
                 for later, added in offers.items():
@@ -352,10 +341,7 @@ class Rounds:
             )
 
     def _free_nodes(
-        self,
-        offers: Mapping[int, Sequence[Node]],
-        pattern: PatternOptimization,
-        active: Callable[[], PatternIndex],
+        self, offers: Mapping[int, Sequence[Node]], pattern: PatternOptimization
     ) -> list[Node]:
         """The new nodes that later patterns may match in this round: no pattern of an earlier
         phase or a lower priority matches there, which would have to come first.
@@ -366,6 +352,6 @@ class Rounds:
             for node in nodes
             if not any(
                 self._applier.match(earlier, node, [])
-                for earlier in active().earlier_candidates(self.graph, node, pattern)
+                for earlier in self._active_index().earlier_candidates(self.graph, node, pattern)
             )
         ]

@@ -23,8 +23,8 @@ _UNMERGED_OPERATORS = frozenset(("Identity", "QuantizeLinear", "DequantizeLinear
 """Not merged with nodes of outer graphs: runtimes want copies for the outputs of subgraphs, and
 fuse quantization with adjacent nodes.
 """
-_COUNTED = frozenset(("BatchNormalization",))
-"""Operators that compute the first result otherwise if there are more: they train."""
+_TRAINING = frozenset(("BatchNormalization",))
+"""Operators that train if they have more results: the first result is another one then."""
 _RANDOM = operators_with(Trait.RANDOM)
 NodeIndex = dict[object, list[Node]]
 """Nodes by operator and operands."""
@@ -200,8 +200,8 @@ def _has_results(candidate: Node, node: Node) -> bool:
     """
     if len(candidate.output) == len(node.output):
         return True
-    is_counted = node.op_type in _COUNTED or has_variadic_results(node.op_type, node.domain)
-    return len(candidate.output) > len(node.output) and not is_counted
+    depends_on_count = node.op_type in _TRAINING or has_variadic_results(node.op_type, node.domain)
+    return len(candidate.output) > len(node.output) and not depends_on_count
 
 
 def _merge_inside(

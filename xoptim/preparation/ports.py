@@ -47,7 +47,8 @@ def extract_part(
         raise ModelError(f"{uncomputed!r} is not computed by a node of the subgraph")
     part = onnx.GraphProto(name=graph.name or "part")
     part.node.extend(map(export_node, nodes))
-    for node in part.node:  # one that computes another result, too
+    # A node that computed one of the inputs may be needed for its other results.
+    for node in part.node:
         node.output[:] = [graph.names.fresh(n) if n in inputs else n for n in node.output]
     _declare(graph, part, sources, set(inputs), targets)
     model = model_of(graph, part, nodes)

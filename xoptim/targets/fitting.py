@@ -441,18 +441,22 @@ def lacking_operator(rewrite: Rewrite | type[Rewrite], target: Target) -> str:
 
 @cache
 def _written_by(rewrite: type[Rewrite]) -> list[set[str]]:
-    """The operators that a pattern writes in each of its examples, other than those it matches."""
-    return [
-        _operators_in(example.after) - _operators_in(example.before) for example in rewrite.examples
-    ]
+    """The operators that a pattern writes in each of its examples, other than those it matches.
+
+    Empty for an example with metadata, which is not the text of a graph alone.
+    """
+    written: list[set[str]] = []
+    for example in rewrite.examples:
+        try:
+            written.append(_operators_in(example.after) - _operators_in(example.before))
+        except onnx.parser.ParseError:
+            written.append(set())
+    return written
 
 
 def _operators_in(text: str) -> set[str]:
-    """The operators of an example without metadata, by their labels."""
-    try:
-        nodes = every_node(onnx.parser.parse_graph(text).node)
-    except onnx.parser.ParseError:
-        return set()
+    """The labels of the operators in the text of a graph."""
+    nodes = every_node(onnx.parser.parse_graph(text).node)
     return {operator_label(node.op_type, node.domain) for node in nodes}
 
 

@@ -231,28 +231,29 @@ def _empty_hazard(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> str:
     """
     functions = (function.node for function in model.functions)
     nodes, _ = _with_subgraphs([*model.graph.node, *chain.from_iterable(functions)])
-    produced = {name for node in nodes for name in node.output}
-    unknown: dict[str, str] = {}
-    for node in nodes:
-        if node.op_type in _CRASHING_ON_EMPTY and node.domain in ("", "ai.onnx"):
-            for name in filter(None, node.input):
-                if name in produced or name not in feeds:
-                    unknown[name] = node.op_type
-                elif not feeds[name].size:
-                    return f"{node.op_type} of {name!r}, which has no elements"
-    shapes = (
-        {value.name: value.type.tensor_type for value in _inferred_values(model)} if unknown else {}
-    )
-    return next(
-        (
-            f"{op_type} of {name!r}, which may have no elements"
-            for name, op_type in unknown.items()
-            if name not in shapes
-            or not shapes[name].HasField("shape")
-            or any(dim.dim_value < 1 for dim in shapes[name].shape.dim)
-        ),
-        "",
-    )
+    operators = {
+        name: node.op_type
+        for node in nodes
+        if node.op_type in _CRASHING_ON_EMPTY and node.domain in ("", "ai.onnx")
+        for name in filter(None, node.input)
+    }
+    fed = feeds.keys() - {name for node in nodes for name in node.output}
+    for name, op_type in operators.items():
+        if name in fed and not feeds[name].size:
+            return f"{op_type} of {name!r}, which has no elements"
+    unknown = [name for name in operators if name not in fed]
+    if not unknown:
+        return ""
+    kinds = {value.name: value.type.tensor_type for value in _inferred_values(model)}
+    for name in unknown:
+        if name not in kinds or not _has_elements(kinds[name]):
+            return f"{operators[name]} of {name!r}, which may have no elements"
+    return ""
+
+
+def _has_elements(kind: onnx.TypeProto.Tensor) -> bool:
+    """Whether a tensor is known to have elements."""
+    return kind.HasField("shape") and all(dim.dim_value > 0 for dim in kind.shape.dim)
 
 
 def _inferred_values(model: onnx.ModelProto) -> Iterable[onnx.ValueInfoProto]:

@@ -15,7 +15,7 @@ _WIDE_INTEGER: Final = 1 << 11
 # factors; larger ones overflow in too many models
 _WIDE: Final = (8.0, 1.0, -8.0, 0.0, 1.0, 8.0, 1.0, -8.0)
 _BYTE: Final = 8
-_MIN_ROOM: Final = 4  # bytes, one of which is a limit
+_MIN_BYTES: Final = 4  # elements of 8 bits from which on one of them is a limit of the type
 _MANTISSA: Final = 24  # bits of the integers that float32 can hold
 _DECADES: Final = 4.0  # far numbers are spread from 10**-4 to 10**4
 _NEAR: Final = 1 / 3  # share of far numbers that are close to landmarks
@@ -177,7 +177,7 @@ def _integers(
     if style.gentle:
         return rng.integers(0, min(high, _SMALL_INTEGER), shape)
     numbers = rng.integers(low, high, shape)
-    if width == _BYTE and numbers.size >= _MIN_ROOM:
+    if width == _BYTE and numbers.size >= _MIN_BYTES:
         place = rng.integers(numbers.size)
         numbers.reshape(-1)[place] = low if style.run % 2 else high - 1
     return numbers

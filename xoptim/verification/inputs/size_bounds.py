@@ -18,7 +18,7 @@ from xoptim.verification.inputs.sized import SizedModel
 
 _SMALL: Final = 1024  # most elements of a constant that is read
 _POSITIONS: Final = 4  # most positions of an axis this many times as long as a limit exceed it
-_OVERLAPPING: Final = 8  # this many boxes for each one that a node keeps
+_BOXES_PER_KEPT: Final = 8
 _MAX_SIZE: Final = 1 << 16  # beyond, a number means "all", or an axis is too long to be tried
 _ANY: Final = frozenset({"?"})
 """A symbol that belongs to no input: the size is unknown."""
@@ -228,7 +228,7 @@ def _shaped(graph: Graph, node: Node) -> _Numbers:
 
 
 def _shrunk(graph: Graph, node: Node) -> _Numbers:
-    """The size of each open axis that a node makes smaller of which one element is left."""
+    """For each dynamic axis that a Resize shrinks, the size at which one element is left."""
     shape = graph.info_of(node.input[0]).shape or ()
     scales = _numbers(graph, node.input[2] if len(node.input) > 2 else "")
     axes = node.attribute.get("axes") or range(len(shape))
@@ -239,11 +239,11 @@ def _shrunk(graph: Graph, node: Node) -> _Numbers:
 
 
 def _selected(graph: Graph, node: Node) -> _Numbers:
-    """Numbers of boxes of which a node keeps some, most of which overlap."""
+    """Numbers of boxes: several for each box that a NonMaxSuppression keeps."""
     length = _length(graph.info_of(node.input[0]).shape, 1)
     if length is not None:
         numbers = _numbers(graph, node.input[2] if len(node.input) > 2 else "")
-        yield from ((_OVERLAPPING * int(number), _symbols([length])) for number in numbers)
+        yield from ((_BOXES_PER_KEPT * int(number), _symbols([length])) for number in numbers)
 
 
 def _fixed(shape: Shape | None) -> int | None:

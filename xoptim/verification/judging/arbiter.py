@@ -4,8 +4,8 @@ difference.
 An element differs if the models disagree on it twice: in float64 by more than their own constants
 explain (a folded constant was rounded once), and in their own type by more than the last bits.
 Other differences are rounding if the result is about as close to its value in float64 as the result
-of the original is. Not so for models of several types: a cast that was dropped makes no difference
-in float64.
+of the original is. In models of several types, float64 excuses no difference: a cast that was
+dropped makes none there.
 """
 
 from __future__ import annotations
@@ -118,11 +118,11 @@ class Arbiter:
                     np.asarray(value).reshape(-1) for value in (*narrow, wide[0][at], wide[1][at])
                 ]
                 output = _Output(arrays, rules)
-                if self._is_mixed:
+                if run.source == "range":
+                    findings[port.name] = Finding() if self._is_mixed else output.in_range()
+                elif self._is_mixed:
                     difference = self._finding(output, at, run, feeds, wide).difference
-                    findings[port.name] = Finding(difference if run.source != "range" else "")
-                elif run.source == "range":
-                    findings[port.name] = output.in_range()
+                    findings[port.name] = Finding(difference)
                 else:
                     findings[port.name] = self._finding(output, at, run, feeds, wide)
         return findings

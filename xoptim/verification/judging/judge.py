@@ -360,7 +360,7 @@ class Judge:
         """The report after all runs."""
         broken = [i for i, run in enumerate(self.runs) if not run.is_accepted()]
         unsteady = unseeded_operator(reference.proto) if broken else ""
-        # a Dropout that drops others each time would look as if it were sensitive to rounding
+        # A Dropout drops other elements in each run, which looks like sensitivity to rounding.
         is_steady = not unsteady and not may_drop(reference.proto)
         if broken and is_steady and self._options.considers_noise:
             self._measure_noise(reference, broken)
